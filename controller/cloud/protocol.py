@@ -1,0 +1,69 @@
+"""What the rest of the program asks of a cloud. Changing calls end in an `Outcome`; reads may raise."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
+from controller.domain.outcome import Outcome
+from controller.domain.reason import Reason
+
+
+class CloudError(Exception):
+    """A read did not succeed. The message is safe to show: it never carries a secret or a body."""
+
+    def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a create call says. The marks are in it, so that a lost answer can be found."""
+
+    hostname: str
+    description: str
+    tags: tuple[tuple[str, str], ...]
+    instance_type: str
+    location: str
+    market: str
+    image: str
+    disk_gb: int
+    ssh_key_ids: tuple[str, ...] = ()
+    script_id: str = ""
+
+
+class Cloud(Protocol):
+    async def catalogue(self) -> Catalogue:
+        """Types, prices and what is available where, now."""
+
+    async def inventory(self) -> Inventory:
+        """Every instance of the account, ours or not. Raises rather than return a list known to be cut."""
+
+    async def instance(self, instance_id: str) -> Instance | None:
+        """One instance, read by id; None if the cloud does not know it (any more)."""
+
+    async def create(self, order: Order) -> Outcome:
+        """Order a machine. `Happened.id` is the instance id; `Unknown` must be reconciled by listing."""
+
+    async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
+        """Delete one machine and these disks, permanently. Safe to repeat."""
+
+    async def volumes(self) -> tuple[Volume, ...]:
+        """Every disk that costs money or quota, those in the trash included (status `deleted`)."""
+
+    async def delete_volume(self, volume_id: str) -> Outcome:
+        """Delete one disk permanently. Safe to repeat."""
+
+    async def scripts(self, prefix: str) -> tuple[Script, ...]:
+        """Every startup script whose name begins with the prefix, through all pages."""
+
+    async def create_script(self, name: str, text: str) -> Outcome: ...
+
+    async def delete_script(self, script_id: str) -> Outcome:
+        """Delete one script. Safe to repeat."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,94 @@
+"""What the fleet asks of Kubernetes: a picture to decide on, and a handful of careful writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Taint
+from controller.domain.outcome import Outcome
+
+
+class ClusterError(Exception):
+    """A call did not succeed. `kind`: conflict | forbidden | not_found | unauthorised | unreachable | other."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A ConfigMap as read: its data and annotations, and the version that a write must name."""
+
+    data: Mapping[str, str]
+    version: str
+    annotations: Mapping[str, str] = {}
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event is about."""
+
+    kind: str  # Pod | Node | ConfigMap
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class View(Protocol):
+    """The watched world, in memory. Reading costs nothing and never waits."""
+
+    @property
+    def synced(self) -> bool: ...
+
+    def nodes(self) -> tuple[Node, ...]: ...
+
+    def node(self, name: str) -> Node | None: ...
+
+    def waiting_pods(self) -> tuple[Pod, ...]:
+        """Pods without a node that are not finished."""
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """Pods bound to the node that are not finished."""
+
+    def daemonsets(self) -> tuple[DaemonSet, ...]: ...
+
+    def jobs(self) -> tuple[Job, ...]: ...
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]: ...
+
+
+class Writer(Protocol):
+    """Writes, each guarded against stale knowledge; they raise ClusterError where no outcome is told."""
+
+    async def list_pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The consistent list: straight from the API server, never from a cache."""
+
+    async def get_node(self, name: str) -> Node | None: ...
+
+    async def taint(self, node: str, add: tuple[Taint, ...] = (), remove: tuple[Taint, ...] = ()) -> None:
+        """Add and remove taints by key and effect, keeping everybody else's (compare-and-swap, retried)."""
+
+    async def annotate(self, node: str, changes: Mapping[str, str | None]) -> None: ...
+
+    async def label(self, node: str, changes: Mapping[str, str | None]) -> None: ...
+
+    async def evict(self, pod: Pod) -> Outcome:
+        """Happened (also when it is gone already) or Refused with Reason.PDB and the server's words."""
+
+    async def delete_node(self, name: str, uid: str) -> None:
+        """Delete the Node object with this UID; another one of the same name is left alone."""
+
+    async def read_config_map(self, name: str) -> Stored | None: ...
+
+    async def write_config_map(self, name: str, data: Mapping[str, str], version: str | None) -> str:
+        """Compare-and-swap (version None: create). Returns the new version; raises kind `conflict`."""
+
+    async def read_secret(self, name: str, key: str) -> str: ...
+
+    async def kube_system_uid(self) -> str: ...
+
+    async def event(self, subject: Subject, *, type: str, reason: str, message: str) -> None:
+        """Best effort; never raises."""

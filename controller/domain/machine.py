@@ -1,0 +1,89 @@
+"""A machine from the intent to buy it to the proof that it is gone; also the record of the ledger.
+
+The intent is written before the create call, with everything needed to recognise the machine when
+the answer is lost. Times are epoch seconds; each phase's deadline counts from its own start.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+
+from controller.domain.reason import Reason
+
+
+class Phase(StrEnum):
+    INTENDED = "intended"  # written; the create call may or may not have been sent
+    ORDERED = "ordered"  # the cloud has it, it does not run yet
+    BOOTING = "booting"  # runs, has not joined
+    JOINED = "joined"  # its Node exists
+    STARTED = "started"  # its Node is Ready, the GPUs are not usable yet
+    READY = "ready"  # usable; idle or busy is told by the Node
+    DRAINING = "draining"  # tainted for removal, pods are leaving
+    DELETING = "deleting"  # the cloud was asked to delete it, or must be
+    TOMBSTONE = "tombstone"  # proven never to have existed; kept for a day to recognise a late arrival
+
+    @property
+    def on_the_way(self) -> bool:
+        return self in (Phase.INTENDED, Phase.ORDERED, Phase.BOOTING, Phase.JOINED, Phase.STARTED)
+
+    @property
+    def leaving(self) -> bool:
+        return self in (Phase.DRAINING, Phase.DELETING)
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    intent: str
+    name: str  # hostname and node name
+    pool: str
+    instance_type: str
+    location: str
+    market: str
+    phase: Phase
+    price: Decimal = Decimal(0)
+    gpus: int = 0
+    vcpus: int = 0
+    memory_gib: int = 0
+    model: str = ""
+    pods: tuple[str, ...] = ()  # promised to, as namespace/name
+    reason: Reason | None = None  # why it failed or leaves
+    note: str = ""  # the sentence to it
+    intended_at: float = 0.0
+    ordered_at: float = 0.0
+    running_at: float = 0.0
+    joined_at: float = 0.0
+    node_ready_at: float = 0.0
+    gpus_seen_at: float = 0.0
+    ready_at: float = 0.0
+    gpus_lost_at: float = 0.0
+    drain_at: float = 0.0
+    delete_at: float = 0.0
+    instance_id: str = ""
+    script_id: str = ""
+    node_uid: str = ""
+    disks: tuple[str, ...] = ()
+    absent_lists: int = 0  # complete lists in a row that did not show it
+    absent_since: float = 0.0
+    gone_at: float = 0.0  # proven gone in the cloud; what remains is cleaning up
+    surplus: bool = False
+
+    @property
+    def failed(self) -> bool:
+        return self.reason in FAILURES
+
+
+FAILURES = frozenset(
+    {
+        Reason.LAUNCH_DEADLINE,
+        Reason.JOIN_DEADLINE,
+        Reason.READY_DEADLINE,
+        Reason.GPU_DEADLINE,
+        Reason.GPU_LOST,
+        Reason.LAUNCH_FAILED,
+        Reason.VANISHED,
+        Reason.NO_CAPACITY,
+        Reason.IDENTITY_CLASH,
+    }
+)

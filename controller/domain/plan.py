@@ -1,0 +1,86 @@
+"""The input and the output of planning: one immutable picture of the world, one set of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import msgspec
+
+from controller.domain.cloudthings import Offer
+from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
+from controller.domain.machine import Machine
+from controller.domain.policy import Policy
+from controller.domain.reason import Reason
+from controller.domain.resources import Resources
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An offer that was refused and is left alone until its back-off ends."""
+
+    offer: str  # Offer.key
+    reason: Reason
+    until: float
+    message: str = ""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    now: float
+    policy: Policy
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    daemonsets: tuple[DaemonSet, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    budgets: tuple[DisruptionBudget, ...] = ()
+    machines: tuple[Machine, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    observed: Mapping[str, Resources] = {}  # by instance type: what real nodes of it offered
+    launches: tuple[float, ...] = ()  # when machines were ordered lately, for the rate limit
+    spent_this_month: Decimal = Decimal(0)
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    code: Reason
+    message: str
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Buy one machine for these pods."""
+
+    pool: str
+    offer: Offer
+    pods: tuple[str, ...]
+    reason: str
+
+
+class Retire(msgspec.Struct, frozen=True, kw_only=True):
+    """Take this machine away."""
+
+    machine: str
+    reason: Reason
+    message: str
+
+
+class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):
+    """Write down since when this machine's node is idle, or (None) that it no longer is."""
+
+    machine: str
+    since: float | None
+
+
+class KeepAfterAll(msgspec.Struct, frozen=True, kw_only=True):
+    """Call off the removal of a machine that is being drained: demand returned."""
+
+    machine: str
+    message: str
+
+
+Action = Launch | Retire | MarkIdle | KeepAfterAll
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    actions: tuple[Action, ...] = ()
+    pods: Mapping[str, Explanation] = {}  # by namespace/name: every waiting pod
+    machines: Mapping[str, Explanation] = {}  # by name: every machine
+    wake_at: float | None = None  # when time alone could change this plan

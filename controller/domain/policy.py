@@ -1,0 +1,106 @@
+"""What the user wants, as plain values: pools, limits, delays. Made by `config`, read by everybody.
+
+Every number here has its default and its reason in `controller/config/settings.py`; nothing outside
+that module invents one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+import msgspec
+
+from controller.domain.kube import Taint
+from controller.domain.resources import GPU, Resources
+
+SPOT_ONLY = "spot_only"
+PREFER_SPOT = "prefer_spot"
+PREFER_ON_DEMAND = "prefer_on_demand"
+ON_DEMAND_ONLY = "on_demand_only"
+
+
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    instance_types: tuple[str, ...] = ()
+    gpu_models: tuple[str, ...] = ()
+    min_gpu_memory_gb: int = 0  # of one GPU
+    max_gpus: int = 0  # of one machine; 0: no bound
+    locations: tuple[str, ...] = ()  # order = preference; empty: anywhere
+    market: str = ON_DEMAND_ONLY
+    min: int = 0
+    max: int
+    max_price_per_hour: Decimal | None = None
+    images: tuple[str, ...] = ()  # empty: automatic
+    disk_gb: int = 100
+    ssh_key_ids: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    resources: Resources = {}
+    join: str = ""
+    arm64: bool = False
+    startup_taint: bool = False
+    pause: str = ""  # scale-up | scale-down | all
+
+    def markets(self) -> tuple[str, ...]:
+        """Markets in order of preference."""
+        return {
+            SPOT_ONLY: ("spot",),
+            PREFER_SPOT: ("spot", "on-demand"),
+            PREFER_ON_DEMAND: ("on-demand", "spot"),
+            ON_DEMAND_ONLY: ("on-demand",),
+        }[self.market]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    machines: int | None = None
+    gpus: int | None = None
+    price_per_hour: Decimal | None = None
+    price_per_month: Decimal | None = None
+    launches_per_minute: int = 30
+
+
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds, each from the start of its own phase."""
+
+    launch: float = 1200
+    join: float = 900
+    ready: float = 300
+    gpu: float = 600
+    gpu_settle: float = 20
+    gpu_lost: float = 600
+    unknown_lists: int = 3
+    unknown_over: float = 60
+    backoff_first: float = 180
+    backoff_most: float = 1800
+    eviction_grace: float = 600
+    drain_pause: float = 5
+    terminating_slack: float = 30
+    job_wait: float = 10
+    tombstone: float = 86400
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    cluster_id: str
+    namespace: str = "gpu-autoscaler"
+    pools: tuple[Pool, ...] = ()
+    limits: Limits = Limits()
+    deadlines: Deadlines = Deadlines()
+    strategy: str = "smallest"
+    cooldown: float = 600
+    order: str = "largest"
+    disruption_budget: str = "20%"
+    scheduler_names: tuple[str, ...] = ("default-scheduler",)
+    priority_cutoff: int = -10
+    ignore_namespaces: tuple[str, ...] = ()
+    pause: str = ""  # from the annotation on our own objects, or all pools
+    kubelet_reserves_memory: bool = True  # plain kubelets keep 100Mi back, k3s and RKE2 do not
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    @property
+    def gpu_resources(self) -> frozenset[str]:
+        """What counts as an accelerator beside `nvidia.com/*`: whatever pools declare."""
+        declared = {name for pool in self.pools for name in pool.resources}
+        return frozenset(declared - {"cpu", "memory", "ephemeral-storage", "pods"} | {GPU})
