@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -12,12 +12,47 @@ from controller.domain.outcome import Outcome
 
 
 class ClusterError(Exception):
-    """A call did not succeed. `kind`: conflict | forbidden | not_found | unauthorised | unreachable | other."""
+    """A call did not succeed. `kind`: conflict | forbidden | not_found | unauthorised | unreachable | other.
 
-    def __init__(self, kind: str, message: str) -> None:
+    `status`, `words` and `retry_after` are the API server's own, where it answered at all.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        status: int = 0,
+        words: str = "",
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
+        self.status = status
+        self.words = words
+        self.retry_after = retry_after
+
+
+class Transport(Protocol):
+    """How requests reach the API server; the pieces of this room know nothing else of the network."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> bytes:
+        """The body of a successful answer; anything else is a ClusterError."""
+
+    def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, read_timeout: float = 330.0
+    ) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that goes on. The end of the answer ends it; trouble is a ClusterError."""
 
 
 class Stored(msgspec.Struct, frozen=True):

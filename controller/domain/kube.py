@@ -61,7 +61,11 @@ class Requirement(msgspec.Struct, frozen=True):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt" | "Gte" | "Lte":
-                return len(self.values) == 1 and value is not None and _compares(value, self.operator, self.values[0])
+                return (
+                    len(self.values) == 1
+                    and value is not None
+                    and _compares(value, self.operator, self.values[0])
+                )
             case _:
                 return False  # an operator we do not know never matches: nothing is bought by guess
 

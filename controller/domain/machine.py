@@ -58,6 +58,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus_seen_at: float = 0.0
     ready_at: float = 0.0
     gpus_lost_at: float = 0.0
+    node_missing_at: float = 0.0
     drain_at: float = 0.0
     delete_at: float = 0.0
     instance_id: str = ""

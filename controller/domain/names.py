@@ -144,7 +144,9 @@ def owned_intent(cluster_id: str, name: str, text: str, tags: Iterable[tuple[str
     named = dict(tags)
     found = parse_hostname(cluster_id, name)
     by_tag = named.get(TAG_INTENT, "") if named.get(TAG_CLUSTER) == cluster_id else ""
-    claims = [claim for claim in (found[1] if found else "", parse_description(cluster_id, text), by_tag) if claim]
+    claims = [
+        claim for claim in (found[1] if found else "", parse_description(cluster_id, text), by_tag) if claim
+    ]
     if len(claims) < 2 or len(set(claims)) != 1:
         return ""
     if named.get(TAG_CLUSTER, cluster_id) != cluster_id:

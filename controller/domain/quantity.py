@@ -76,4 +76,8 @@ def show(resource: str, units: int) -> str:
 
 def to_kubernetes(resource: str, units: int) -> str:
     """Scheduler units as a quantity that parses back to exactly the same units."""
-    return f"{units}m" if resource == "cpu" and units % 1000 else str(units // 1000 if resource == "cpu" else units)
+    return (
+        f"{units}m"
+        if resource == "cpu" and units % 1000
+        else str(units // 1000 if resource == "cpu" else units)
+    )

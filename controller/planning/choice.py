@@ -1,0 +1,173 @@
+"""What could be bought, and which of several offers is the better one.
+
+A candidate is a pool and an offer that the pool may buy. What keeps an offer from being bought now —
+price, image, stock, an earlier refusal — is kept beside it, so that explanations can name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.plan import Explanation, Refusal, Snapshot
+from controller.domain.policy import Pool
+from controller.domain.reason import Reason
+
+# Prices closer than this are equal, so that a rounding of the cloud decides nothing.
+SAME_PRICE = Decimal("1.001")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    pool: Pool
+    pool_rank: int
+    offer: Offer
+    location_rank: int
+    market_rank: int
+    hindrance: Explanation | None = None
+
+    @property
+    def gpus(self) -> int:
+        return self.offer.type.gpus
+
+    @property
+    def price(self) -> Decimal:
+        return self.offer.price
+
+
+def clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S UTC")
+
+
+def candidates(snapshot: Snapshot) -> list[Candidate]:
+    """Every offer that some pool may buy in principle, in a fixed order, with what hinders it now."""
+    refusals = {r.offer: r for r in snapshot.refusals if r.until > snapshot.now}
+    found: list[Candidate] = []
+    for rank, pool in enumerate(snapshot.policy.pools):
+        markets = pool.markets()
+        for offer in snapshot.offers:
+            if offer.market not in markets or not allows_type(pool, offer.type):
+                continue
+            if pool.locations and offer.location not in pool.locations:
+                continue
+            location = pool.locations.index(offer.location) if pool.locations else 0
+            hindrance = _hindrance(pool, offer, refusals.get(offer.key))
+            if pool.pause in ("scale-up", "all") or snapshot.policy.pause in ("scale-up", "all"):
+                hindrance = Explanation(Reason.PAUSED, f"scale-up of pool {pool.name} is paused")
+            found.append(Candidate(pool, rank, offer, location, markets.index(offer.market), hindrance))
+    return found
+
+
+def allows_type(pool: Pool, kind: InstanceType) -> bool:
+    if pool.instance_types and kind.name.upper() not in {name.upper() for name in pool.instance_types}:
+        return False
+    if pool.gpu_models and kind.model.lower() not in {model.lower() for model in pool.gpu_models}:
+        return False
+    if pool.max_gpus and kind.gpus > pool.max_gpus:
+        return False
+    if pool.min_gpu_memory_gb and (
+        not kind.gpus or kind.gpu_memory_gib // kind.gpus < pool.min_gpu_memory_gb
+    ):
+        return False
+    if not pool.instance_types and not kind.gpus:
+        return False
+    return kind.arch == "amd64" or pool.arm64
+
+
+def image_for(pool: Pool, kind: InstanceType) -> str:
+    """The first image of the pool that the type accepts; for `auto` the newest plain CUDA one it lists."""
+    if pool.images:
+        return next((image for image in pool.images if not kind.images or image in kind.images), "")
+    plain = [i for i in kind.images if i.startswith("ubuntu-") and "cluster" not in i and "jupyter" not in i]
+
+    def rank(slug: str) -> tuple[bool, bool, list[tuple[int, ...]]]:
+        parts = slug.split("-")
+        versions = [
+            tuple(int(n) for n in part.split(".")) for part in parts if part.replace(".", "").isdigit()
+        ]
+        return ("cuda" in slug, "docker" not in slug, versions[::-1])
+
+    return max(plain, key=rank, default="")
+
+
+def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation | None:
+    kind = offer.type
+    if pool.max_price_per_hour is not None and offer.price > pool.max_price_per_hour:
+        return Explanation(
+            Reason.LIMIT_PRICE,
+            f"{kind.name} costs {offer.price} an hour; max_price_per_hour of pool {pool.name} is "
+            f"{pool.max_price_per_hour}: raise it to at least {offer.price}",
+        )
+    if not image_for(pool, kind):
+        wanted = ", ".join(pool.images) or "auto"
+        return Explanation(
+            Reason.IMAGE_NOT_SUPPORTED,
+            f"{kind.name} accepts none of the images of pool {pool.name} ({wanted})",
+        )
+    if not pool.join:
+        return Explanation(Reason.BAD_REQUEST, f"pool {pool.name} names no entry under join")
+    if not offer.available:
+        return Explanation(
+            Reason.NO_CAPACITY, f"{kind.name} is not available in {offer.location} ({offer.market})"
+        )
+    if refusal is not None:
+        return Explanation(
+            refusal.reason,
+            f"{kind.name} in {offer.location} ({offer.market}) was refused ({refusal.reason}); "
+            f"tried again after {clock(refusal.until)}",
+        )
+    return None
+
+
+def better(strategy: str) -> Callable[[Sequence[Candidate]], Candidate]:
+    """The one rule of preference for a single machine."""
+
+    def choose(options: Sequence[Candidate]) -> Candidate:
+        pool = list(_prefer_market(options))
+        if strategy == "priority":
+            first = min(c.pool_rank for c in pool)
+            pool = [c for c in pool if c.pool_rank == first]
+        if strategy == "cheapest":
+            pool = _cheapest(pool)
+            fewest = min(c.gpus for c in pool)
+            pool = [c for c in pool if c.gpus == fewest]
+        else:
+            fewest = min(c.gpus for c in pool)
+            pool = _cheapest([c for c in pool if c.gpus == fewest])
+        return min(
+            pool,
+            key=lambda c: (
+                c.offer.type.name,
+                c.location_rank,
+                c.offer.location,
+                c.market_rank,
+                c.pool_rank,
+            ),
+        )
+
+    return choose
+
+
+def _cheapest(options: Iterable[Candidate]) -> list[Candidate]:
+    known = list(options)
+    bound = min(c.price for c in known) * SAME_PRICE
+    return [c for c in known if c.price <= bound]
+
+
+def _prefer_market(options: Sequence[Candidate]) -> Iterable[Candidate]:
+    """Where a pool prefers on-demand, its spot offers count only if it has no other for the type.
+
+    Where it prefers spot the price decides: a cheap on-demand offer beats a dearer spot offer.
+    """
+    steady = {(c.pool.name, c.offer.type.name) for c in options if c.offer.market == "on-demand"}
+    for c in options:
+        if (
+            c.offer.market == "spot"
+            and c.pool.market == "prefer_on_demand"
+            and (c.pool.name, c.offer.type.name) in steady
+        ):
+            continue
+        yield c

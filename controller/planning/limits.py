@@ -1,0 +1,76 @@
+"""Limits are never exceeded: a tally of what exists, asked before each machine is added to it.
+
+Everything that costs money counts, also machines that are failing or leaving.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+
+from controller.domain.machine import Phase
+from controller.domain.plan import Explanation, Snapshot
+from controller.domain.reason import Reason
+from controller.planning.choice import Candidate
+
+
+class Tally:
+    """Mutable within one planning run; `copy` before trying something."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        self.limits = snapshot.policy.limits
+        self.machines = len(alive)
+        self.gpus = sum(m.gpus for m in alive)
+        self.price = sum((m.price for m in alive), Decimal(0))
+        self.of_pool: Counter[str] = Counter(m.pool for m in alive)
+        self.launches = sum(1 for at in snapshot.launches if at > snapshot.now - 60)
+
+    def copy(self) -> Tally:
+        other = object.__new__(Tally)
+        other.__dict__.update(self.__dict__)
+        other.of_pool = self.of_pool.copy()
+        return other
+
+    def add(self, candidate: Candidate) -> None:
+        self.machines += 1
+        self.gpus += candidate.gpus
+        self.price += candidate.price
+        self.of_pool[candidate.pool.name] += 1
+        self.launches += 1
+
+    def objection(self, candidate: Candidate) -> Explanation | None:
+        """Why one more such machine is not allowed, with the number that would have to change."""
+        limits, pool = self.limits, candidate.pool
+        if self.of_pool[pool.name] >= pool.max:
+            return Explanation(
+                Reason.LIMIT_MACHINES,
+                f"pool {pool.name} has {self.of_pool[pool.name]} of at most {pool.max} machines: raise its max to "
+                f"at least {self.of_pool[pool.name] + 1}",
+            )
+        if limits.machines is not None and self.machines >= limits.machines:
+            return Explanation(
+                Reason.LIMIT_MACHINES,
+                f"limits.machines is {limits.machines} and {self.machines} are there: raise it to at least "
+                f"{self.machines + 1}",
+            )
+        if limits.gpus is not None and self.gpus + candidate.gpus > limits.gpus:
+            return Explanation(
+                Reason.LIMIT_GPUS,
+                f"limits.gpus is {limits.gpus}, {self.gpus} are there, and the smallest fitting machine "
+                f"({candidate.offer.type.name}) has {candidate.gpus}: raise it to at least "
+                f"{self.gpus + candidate.gpus}",
+            )
+        if limits.price_per_hour is not None and self.price + candidate.price > limits.price_per_hour:
+            return Explanation(
+                Reason.LIMIT_PRICE,
+                f"limits.price_per_hour is {limits.price_per_hour}, {self.price} is spent, and "
+                f"{candidate.offer.type.name} costs {candidate.price}: raise it to at least "
+                f"{self.price + candidate.price}",
+            )
+        if self.launches >= limits.launches_per_minute:
+            return Explanation(
+                Reason.LIMIT_RATE,
+                f"limits.launches_per_minute is {limits.launches_per_minute}; the rest follows within a minute",
+            )
+        return None

@@ -1,0 +1,148 @@
+"""What a machine will look like as a Node before it exists: labels, taints, allocatable.
+
+Errs low: memory loses 1/64 for page structures, 320Mi for kernel and firmware, 100Mi where the
+kubelet keeps an eviction threshold, and one more per cent until a real node of the type was seen.
+Whatever real nodes offered then wins. The GPU product strings are what NVIDIA's feature discovery
+writes; pods select on them before any such node exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from controller.domain import names
+from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.kube import DaemonSet, Taint, Toleration
+from controller.domain.policy import Policy, Pool
+from controller.domain.resources import GPU, PODS, Resources
+
+GIB = 1 << 30
+MIB = 1 << 20
+MAX_PODS = 110
+
+# model -> gpu.product, gpu.memory in MiB, gpu.family
+_PRODUCTS: dict[str, tuple[str, int, str]] = {
+    "tesla v100": ("Tesla-V100-SXM2-16GB", 16384, "volta"),
+    "a100 40gb": ("NVIDIA-A100-SXM4-40GB", 40960, "ampere"),
+    "a100 80gb": ("NVIDIA-A100-SXM4-80GB", 81920, "ampere"),
+    "h100": ("NVIDIA-H100-80GB-HBM3", 81559, "hopper"),
+    "h200": ("NVIDIA-H200", 143771, "hopper"),
+    "b200": ("NVIDIA-B200", 183359, "blackwell"),
+    "b300": ("NVIDIA-B300-SXM6-AC", 275040, "blackwell"),
+    "gb300": ("NVIDIA-GB300", 284208, "blackwell"),
+    "l40s": ("NVIDIA-L40S", 46068, "ada-lovelace"),
+    "rtx a6000": ("NVIDIA-RTX-A6000", 49140, "ampere"),
+    "rtx 6000 ada": ("NVIDIA-RTX-6000-Ada-Generation", 49140, "ada-lovelace"),
+    "rtx pro 6000": ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", 97887, "blackwell"),
+}
+
+# What the DaemonSet controller adds to its pods by itself.
+_DAEMON_TOLERATIONS = tuple(
+    Toleration(key=f"node.kubernetes.io/{key}", operator="Exists")
+    for key in (
+        "not-ready",
+        "unreachable",
+        "disk-pressure",
+        "memory-pressure",
+        "pid-pressure",
+        "unschedulable",
+    )
+)
+
+
+def own_labels(pool: Pool, offer: Offer, hostname: str) -> dict[str, str]:
+    """The labels that our join writes; the same rule as in the room `join`, on the planner's nouns."""
+    labels = {
+        **pool.labels,
+        names.LABEL_POOL: pool.name,
+        names.LABEL_MACHINE: hostname,
+        names.LABEL_LOCATION: offer.location,
+        names.LABEL_MARKET: offer.market,
+        names.LABEL_INSTANCE_TYPE: offer.type.name,
+        names.LABEL_REGION: offer.location,
+        names.LABEL_ZONE: offer.location,
+    }
+    if offer.type.gpus:
+        labels[names.LABEL_GPU] = names.gpu_slug(offer.type.model)
+    return labels
+
+
+def labels_of(pool: Pool, offer: Offer, hostname: str) -> dict[str, str]:
+    """Every label that the Node will carry: ours, the kubelet's, and NVIDIA's."""
+    labels = {
+        names.LABEL_HOSTNAME: hostname,
+        names.LABEL_OS: "linux",
+        names.LABEL_ARCH: offer.type.arch,
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": offer.type.arch,
+        "beta.kubernetes.io/instance-type": offer.type.name,
+    }
+    product = _PRODUCTS.get(offer.type.model.lower())
+    if offer.type.gpus:
+        labels["nvidia.com/gpu.present"] = "true"
+        labels["nvidia.com/gpu.count"] = str(offer.type.gpus)
+        if product:
+            labels["nvidia.com/gpu.product"] = product[0]
+            labels["nvidia.com/gpu.memory"] = str(product[1])
+            labels["nvidia.com/gpu.family"] = product[2]
+    return labels | own_labels(pool, offer, hostname)
+
+
+def gpu_resources(pool: Pool, gpus: int) -> dict[str, int]:
+    """The accelerators of one machine: the catalogue's number, or what the pool declares instead."""
+    declared = {
+        k: v for k, v in pool.resources.items() if k not in ("cpu", "memory", "ephemeral-storage", PODS)
+    }
+    if any(name.startswith("nvidia.com/") for name in declared):
+        return declared
+    return declared | ({GPU: gpus} if gpus else {})
+
+
+def allocatable_of(
+    policy: Policy, pool: Pool, kind: InstanceType, observed: Mapping[str, Resources] | None = None
+) -> dict[str, int]:
+    """What pods may use on a machine of this type, before daemons."""
+    memory = int(Decimal(kind.memory_gib * GIB) * 63 / 64) - 320 * MIB
+    storage = int((Decimal(pool.disk_gb) * 10**9 * 97 / 100 - GIB) * 90 / 100)
+    if policy.kubelet_reserves_memory:
+        memory -= 100 * MIB
+    predicted = {
+        "cpu": kind.vcpus * 1000,
+        "memory": max(0, memory * 99 // 100),
+        "ephemeral-storage": max(0, storage),
+        PODS: MAX_PODS,
+    }
+    seen = (observed or {}).get(kind.name, {})
+    predicted.update({name: seen[name] for name in ("cpu", "memory") if name in seen})
+    return predicted | dict(pool.resources) | gpu_resources(pool, kind.gpus)
+
+
+def taints_of(pool: Pool) -> tuple[Taint, ...]:
+    """The taints that stay. A startup taint is not among them: pods wait until it is gone."""
+    return pool.taints
+
+
+def daemon_overhead(
+    daemonsets: Sequence[DaemonSet], name: str, labels: Mapping[str, str], taints: Sequence[Taint]
+) -> dict[str, int]:
+    """What the DaemonSets that will run there take away; a DaemonSet that cannot run there takes nothing."""
+    used: dict[str, int] = {}
+    for daemon in daemonsets:
+        shape = daemon.shape
+        if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+            continue
+        if shape.required_terms is not None and not any(
+            t.matches(name, labels) for t in shape.required_terms
+        ):
+            continue
+        tolerations = shape.tolerations + _DAEMON_TOLERATIONS
+        if any(
+            taint.effect != "PreferNoSchedule" and not any(t.tolerates(taint) for t in tolerations)
+            for taint in taints
+        ):
+            continue
+        for resource, units in shape.requests.items():
+            used[resource] = used.get(resource, 0) + units
+        used[PODS] = used.get(PODS, 0) + 1
+    return used
