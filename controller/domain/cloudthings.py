@@ -70,8 +70,11 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disks(self) -> tuple[str, ...]:
-        """Every disk to remove with the machine, each once."""
-        return tuple(dict.fromkeys(v for v in (self.os_volume_id, *self.volume_ids) if v))
+        """The disks that were made with the machine and go with it.
+
+        Only the system disk: whatever else is attached was attached by somebody else, and stays.
+        """
+        return (self.os_volume_id,) if self.os_volume_id else ()
 
 
 _STATES = {

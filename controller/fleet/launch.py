@@ -1,0 +1,92 @@
+"""Buying one machine: the intent is written, the script is uploaded, the order goes out once.
+
+Whatever happens in between, the order is never sent twice: an outcome that is not known leaves the
+record as an intent, and only the inventory decides what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from controller.cloud.protocol import Cloud
+from controller.domain import names
+from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.kube import Taint
+from controller.domain.machine import Machine
+from controller.domain.outcome import Happened, Outcome, Refused, Unknown
+from controller.domain.policy import Policy
+from controller.domain.reason import Reason
+from controller.fleet.marks import order_for
+from controller.join.protocol import Joiner, JoinError, Joining
+from controller.planning.predict import own_labels
+
+
+class Permission(Protocol):
+    """Whether money may be spent at this very moment (the lease is held, with margin)."""
+
+    def __call__(self) -> bool: ...
+
+
+class Launched(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: Outcome
+    script_id: str = ""  # of a script that was uploaded for this machine
+
+
+class Launcher:
+    def __init__(
+        self, cloud: Cloud, joiner: Joiner, may_spend: Permission, sent: Callable[[Machine], None]
+    ) -> None:
+        self._cloud = cloud
+        self._joiner = joiner
+        self._may_spend = may_spend
+        self._sent = sent
+
+    async def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> Launched:
+        """Carry out one intent that the ledger holds already."""
+        pool = policy.pool(machine.pool)
+        if pool is None:
+            return Launched(
+                outcome=Refused(Reason.BAD_REQUEST, f"pool {machine.pool} is not configured any more")
+            )
+        offer = Offer(type=kind, location=machine.location, market=machine.market)
+        startup = (Taint(key=names.TAINT_STARTUP),) if pool.startup_taint else ()
+        joining = Joining(
+            cluster_id=policy.cluster_id,
+            intent=machine.intent,
+            name=machine.name,
+            provider_id=names.provider_id(machine.name),
+            labels=own_labels(pool, offer, machine.name),
+            taints=pool.taints + startup,
+            gpus=machine.gpus,
+            entry=pool.join,
+        )
+        try:
+            prepared = await self._joiner.prepare(joining)
+        except JoinError as error:
+            return Launched(outcome=Refused(Reason.BAD_REQUEST, str(error)))
+        script_id, uploaded = prepared.script_id, ""
+        if prepared.script:
+            if not self._may_spend():
+                return Launched(outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"))
+            made = await self._cloud.create_script(
+                names.script_name(policy.cluster_id, machine.intent), prepared.script
+            )
+            if isinstance(made, Refused):
+                return Launched(outcome=made)
+            if isinstance(made, Unknown):
+                # The script costs nothing and is found by its name later; the machine was not ordered.
+                return Launched(outcome=Refused(Reason.UNAVAILABLE, made.message))
+            script_id = uploaded = made.id
+        if not self._may_spend():
+            return Launched(
+                outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"), script_id=uploaded
+            )
+        self._sent(machine)
+        order = order_for(policy, pool, machine, kind, script_id)
+        outcome = await self._cloud.create(order)
+        if isinstance(outcome, Happened) and not outcome.id:
+            outcome = Unknown("the answer to the order names no machine")
+        return Launched(outcome=outcome, script_id=uploaded)

@@ -1,0 +1,214 @@
+"""The life of a machine as a pure transition: `(record, what is seen, now) -> record`.
+
+Each phase's deadline counts from its own start. Absence is believed only from several complete
+lists over a minute, or from the cloud's own word about that id: one bad listing proves nothing.
+What has to be done about a new phase is read off the record by the engine, not decided here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.domain.cloudthings import Instance
+from controller.domain.kube import Node, Pod
+from controller.domain.machine import Machine, Phase
+from controller.domain.policy import Deadlines
+from controller.domain.reason import SENTENCES, Reason
+from controller.domain.resources import Resources, uses_accelerator
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the world shows of one machine."""
+
+    instance: Instance | None = None
+    listed_at: float = 0.0  # when the last complete list was taken; 0: there is none
+    fresh_list: bool = False  # this list has not been judged before
+    in_flight: bool = False  # the create call is under way: nothing may be concluded
+    node: Node | None = None
+    pods: tuple[Pod, ...] = ()
+    promised: Resources = {}  # the accelerators that the node must offer
+    declared: frozenset[str] = frozenset()
+
+
+def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    """Follow the machine as far as what is seen carries it."""
+    for _ in Phase:
+        after = _once(machine, seen, limits, now)
+        if after == machine:
+            break
+        seen = msgspec.structs.replace(seen, fresh_list=False)  # each list counts once
+        machine = after
+    return machine
+
+
+def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    if machine.phase is Phase.TOMBSTONE:
+        return machine
+    machine = _absence(machine, seen, now)
+    if machine.phase is Phase.INTENDED:
+        return _intended(machine, seen, limits, now)
+    if machine.phase.leaving:
+        if machine.phase is Phase.DRAINING and proven_absent(machine, limits, now):
+            return failed(machine, Reason.VANISHED, now)
+        return _disks(machine, seen)
+    if proven_absent(machine, limits, now) or (seen.instance and seen.instance.state in ("gone", "leaving")):
+        return failed(machine, Reason.VANISHED, now)
+    machine = _disks(machine, seen)
+    if seen.instance is not None and seen.instance.state in ("failed", "stopped"):
+        reason = Reason.NO_CAPACITY if seen.instance.status == "no_capacity" else Reason.LAUNCH_FAILED
+        return failed(machine, reason, now, f"the cloud says {seen.instance.status}")
+    match machine.phase:
+        case Phase.ORDERED:
+            return _ordered(machine, seen, limits, now)
+        case Phase.BOOTING:
+            return _booting(machine, seen, limits, now)
+        case Phase.JOINED:
+            return _joined(machine, seen, limits, now)
+        case Phase.STARTED:
+            return _started(machine, seen, limits, now)
+        case _:
+            return _ready(machine, seen, limits, now)
+
+
+def failed(machine: Machine, reason: Reason, now: float, note: str = "") -> Machine:
+    """It has to go. A Node that has joined is drained first: other pods may run there already."""
+    joined = machine.phase in (Phase.JOINED, Phase.STARTED, Phase.READY) and reason is not Reason.VANISHED
+    return replace(
+        machine,
+        phase=Phase.DRAINING if joined else Phase.DELETING,
+        reason=reason,
+        note=note or SENTENCES[reason],
+        drain_at=now if joined else machine.drain_at,
+    )
+
+
+def proven_absent(machine: Machine, limits: Deadlines, now: float) -> bool:
+    return machine.absent_lists >= limits.unknown_lists and now - machine.absent_since >= limits.unknown_over
+
+
+def _absence(machine: Machine, seen: Seen, now: float) -> Machine:
+    """Count complete lists that do not show the machine; one that does starts the count again."""
+    if seen.instance is not None:
+        return replace(machine, absent_lists=0, absent_since=0.0) if machine.absent_lists else machine
+    started = machine.ordered_at or machine.intended_at
+    if not seen.fresh_list or seen.in_flight or seen.listed_at <= started:
+        return machine
+    return replace(
+        machine,
+        absent_lists=machine.absent_lists + 1,
+        absent_since=machine.absent_since or seen.listed_at,
+    )
+
+
+def _intended(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    if seen.instance is not None and not seen.in_flight:
+        return ordered(machine, seen.instance.id, now)
+    if proven_absent(machine, limits, now):
+        return replace(machine, phase=Phase.TOMBSTONE, gone_at=now)
+    return machine
+
+
+def ordered(machine: Machine, instance_id: str, now: float) -> Machine:
+    """The cloud has it: by the answer to the order, or found by its marks."""
+    return replace(
+        machine,
+        phase=Phase.ORDERED,
+        instance_id=instance_id,
+        ordered_at=now,
+        reason=None,
+        note="",
+        absent_lists=0,
+        absent_since=0.0,
+    )
+
+
+def _disks(machine: Machine, seen: Seen) -> Machine:
+    """Remember every disk that was ever attached: after the machine is gone nobody can say."""
+    if seen.instance is None or set(seen.instance.disks) <= set(machine.disks):
+        return machine
+    return replace(machine, disks=tuple(dict.fromkeys((*machine.disks, *seen.instance.disks))))
+
+
+def _ordered(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    if seen.instance is not None and seen.instance.state == "running":
+        return replace(machine, phase=Phase.BOOTING, running_at=now)
+    if now > machine.ordered_at + limits.launch:
+        return failed(machine, Reason.LAUNCH_DEADLINE, now)
+    return machine
+
+
+def _booting(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    if seen.node is not None:
+        return replace(machine, phase=Phase.JOINED, joined_at=now, node_uid=seen.node.uid)
+    if now > machine.running_at + limits.join:
+        return failed(machine, Reason.JOIN_DEADLINE, now)
+    return machine
+
+
+def _joined(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    if seen.node is not None and seen.node.ready:
+        return replace(machine, phase=Phase.STARTED, node_ready_at=now)
+    if now > machine.joined_at + limits.ready:
+        return failed(machine, Reason.READY_DEADLINE, now)
+    return machine
+
+
+def lacking(promised: Resources, node: Node | None) -> tuple[str, ...]:
+    """Accelerators that were promised and that the node does not offer (yet, or any more)."""
+    offered = node.allocatable if node is not None else {}
+    return tuple(
+        f"{name}: {offered.get(name, 0)} of {units}"
+        for name, units in sorted(promised.items())
+        if offered.get(name, 0) < units
+    )
+
+
+def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    node = seen.node
+    lack = lacking(seen.promised, node)
+    if node is not None and node.ready and not lack:
+        if not machine.gpus_seen_at:
+            return replace(machine, gpus_seen_at=now)
+        if now - machine.gpus_seen_at >= (limits.gpu_settle if seen.promised else 0):
+            return replace(machine, phase=Phase.READY, ready_at=now)
+        return machine
+    if machine.gpus_seen_at:
+        machine = replace(machine, gpus_seen_at=0.0)  # a flap right after the join is no failure
+    if now > machine.node_ready_at + limits.gpu:
+        return failed(
+            machine, Reason.GPU_DEADLINE, now, f"the node never offered {', '.join(lack) or 'to be Ready'}"
+        )
+    return machine
+
+
+def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
+    if seen.node is None:
+        if not machine.node_missing_at:
+            return replace(machine, node_missing_at=now)
+        if now > machine.node_missing_at + limits.ready:
+            return replace(
+                machine,
+                phase=Phase.DELETING,
+                reason=Reason.JOIN_DEADLINE,
+                note="its Node object is gone and did not come back",
+            )
+        return machine
+    if machine.node_missing_at:
+        machine = replace(machine, node_missing_at=0.0)
+    lack = lacking(seen.promised, seen.node)
+    if not lack or not seen.node.ready:
+        return replace(machine, gpus_lost_at=0.0) if machine.gpus_lost_at else machine
+    if not machine.gpus_lost_at:
+        return replace(machine, gpus_lost_at=now)
+    busy = any(uses_accelerator(pod.shape.requests, seen.declared) for pod in seen.pods)
+    if now > machine.gpus_lost_at + limits.gpu_lost and not busy:
+        return replace(
+            machine,
+            phase=Phase.DRAINING,
+            reason=Reason.GPU_LOST,
+            note=f"the node offers {', '.join(lack)}",
+            drain_at=now,
+        )
+    return machine

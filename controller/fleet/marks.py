@@ -1,0 +1,92 @@
+"""Who a machine will be, decided before it exists, and whose an instance is, read back from its marks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from controller.cloud.protocol import Order
+from controller.domain import names
+from controller.domain.cloudthings import Instance, InstanceType
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Launch
+from controller.domain.policy import Policy, Pool
+from controller.planning.choice import image_for
+
+
+def new_intent(rng: random.Random, taken: Iterable[str]) -> str:
+    known = set(taken)
+    while True:
+        intent = "".join(rng.choice(names.INTENT_ALPHABET) for _ in range(names.INTENT_LENGTH))
+        if intent not in known:
+            return intent
+
+
+def intend(policy: Policy, launch: Launch, intent: str, now: float) -> Machine:
+    """The record that is written before anything is bought."""
+    kind = launch.offer.type
+    return Machine(
+        intent=intent,
+        name=names.hostname(policy.cluster_id, launch.pool, intent),
+        pool=launch.pool,
+        instance_type=kind.name,
+        location=launch.offer.location,
+        market=launch.offer.market,
+        phase=Phase.INTENDED,
+        price=launch.offer.price,
+        gpus=kind.gpus,
+        vcpus=kind.vcpus,
+        memory_gib=kind.memory_gib,
+        model=kind.model,
+        pods=launch.pods,
+        intended_at=now,
+    )
+
+
+def order_for(policy: Policy, pool: Pool, machine: Machine, kind: InstanceType, script_id: str) -> Order:
+    return Order(
+        hostname=machine.name,
+        description=names.description(policy.cluster_id, machine.intent),
+        tags=(
+            (names.TAG_CLUSTER, policy.cluster_id),
+            (names.TAG_POOL, machine.pool),
+            (names.TAG_INTENT, machine.intent),
+        ),
+        instance_type=machine.instance_type,
+        location=machine.location,
+        market=machine.market,
+        image=image_for(pool, kind),
+        disk_gb=pool.disk_gb,
+        ssh_key_ids=pool.ssh_key_ids,
+        script_id=script_id,
+    )
+
+
+def intent_of(cluster_id: str, instance: Instance) -> str:
+    """The intent of an instance that is provably ours, or ""."""
+    return names.owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
+
+
+def adopt(cluster_id: str, instance: Instance, kind: InstanceType | None, intent: str, now: float) -> Machine:
+    """The record of a machine that is ours by its marks and that the ledger does not know."""
+    found = names.parse_hostname(cluster_id, instance.hostname)
+    pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
+    return Machine(
+        intent=intent,
+        name=instance.hostname,
+        pool=pool,
+        instance_type=instance.instance_type,
+        location=instance.location,
+        market=instance.market,
+        phase=Phase.ORDERED,
+        price=instance.price,
+        gpus=kind.gpus if kind else 0,
+        vcpus=kind.vcpus if kind else 0,
+        memory_gib=kind.memory_gib if kind else 0,
+        model=kind.model if kind else "",
+        intended_at=instance.created_at,
+        ordered_at=now,
+        instance_id=instance.id,
+        script_id=instance.script_id,
+        disks=instance.disks,
+    )

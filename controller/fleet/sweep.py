@@ -1,0 +1,80 @@
+"""What no record speaks of any more: scripts and disks that a crash left behind, removed when provably ours.
+
+A script is ours by its name and its second line; a disk by its name and its tags. One mark alone is
+only reported, and anything that a known machine may still need is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from controller.cloud.protocol import Cloud
+from controller.domain import names
+from controller.domain.cloudthings import Script, Volume
+from controller.domain.machine import Machine, Phase
+
+_NEEDS_SCRIPT = frozenset({Phase.INTENDED, Phase.ORDERED, Phase.BOOTING})
+
+
+class Orphans(msgspec.Struct, frozen=True):
+    scripts: tuple[Script, ...] = ()
+    disks: tuple[Volume, ...] = ()
+    doubtful: tuple[str, ...] = ()  # what looks like ours and cannot be proven to be
+
+
+def orphan_scripts(
+    cluster_id: str, scripts: Collection[Script], machines: Mapping[str, Machine], busy: Callable[[str], bool]
+) -> tuple[Script, ...]:
+    found = []
+    for script in scripts:
+        intent = names.owned_script(cluster_id, script.name, script.text)
+        machine = machines.get(intent)
+        if not intent or busy(intent) or (machine is not None and machine.phase in _NEEDS_SCRIPT):
+            continue
+        found.append(script)
+    return tuple(found)
+
+
+def orphan_disks(
+    cluster_id: str, volumes: Collection[Volume], machines: Mapping[str, Machine], instances: Collection[str]
+) -> tuple[tuple[Volume, ...], tuple[str, ...]]:
+    """Disks of machines that are gone, and sentences about those that cannot be proven to be ours."""
+    ours, doubtful = [], []
+    for volume in volumes:
+        found = names.parse_hostname(cluster_id, volume.name)
+        if found is None or volume.instance_id in instances:
+            continue
+        intent = found[1]
+        known = machines.get(intent)
+        if known is not None and known.phase is not Phase.TOMBSTONE:
+            continue
+        tags = dict(volume.tags)
+        if tags.get(names.TAG_CLUSTER) == cluster_id and tags.get(names.TAG_INTENT) == intent:
+            ours.append(volume)
+        else:
+            doubtful.append(
+                f"disk {volume.id} is named {volume.name} and carries no tags of ours; it is left alone"
+            )
+    return tuple(ours), tuple(doubtful)
+
+
+async def find(
+    cloud: Cloud,
+    cluster_id: str,
+    machines: Mapping[str, Machine],
+    instances: Collection[str],
+    busy: Callable[[str], bool],
+) -> Orphans:
+    scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
+    disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
+    return Orphans(scripts, disks, doubtful)
+
+
+async def remove(cloud: Cloud, orphans: Orphans) -> None:
+    for script in orphans.scripts:
+        await cloud.delete_script(script.id)
+    for disk in orphans.disks:
+        if disk.status != "deleting":
+            await cloud.delete_volume(disk.id)

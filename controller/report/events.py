@@ -1,0 +1,75 @@
+"""Events on pods and nodes, in the planner's own sentence, once and not per loop.
+
+What was told last about a subject is remembered; the same thing is not told again until it changed.
+Quiet facts (a place is on its way, a node has room) are no event: only decisions and refusals are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from controller.domain.plan import Explanation, Plan, Retire
+from controller.domain.reason import Reason
+
+TRIGGERED = "TriggeredScaleUp"
+NOT_TRIGGERED = "NotTriggerScaleUp"
+SCALE_DOWN = "ScaleDown"
+SCALE_DOWN_FAILED = "ScaleDownFailed"
+
+_QUIET = frozenset(
+    {
+        Reason.ON_THE_WAY,
+        Reason.FITS_NOW,
+        Reason.GPUS_FREED_SOON,
+        Reason.WAITS_FOR_SIBLINGS,
+        Reason.TOO_YOUNG,
+        Reason.NOT_LEADER,
+    }
+)
+
+
+class Told(msgspec.Struct, frozen=True):
+    kind: str  # Pod | Node
+    name: str  # namespace/name, or name
+    type: str  # Normal | Warning
+    reason: str
+    message: str
+
+
+class Events:
+    """Turns plans into the events that are new."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[str, str]] = {}
+
+    def of_plan(self, plan: Plan) -> list[Told]:
+        told = [t for key, e in plan.pods.items() if (t := self._of_pod(key, e)) is not None]
+        for action in plan.actions:
+            if isinstance(action, Retire):
+                told += self.once(Told("Node", action.machine, "Normal", SCALE_DOWN, action.message))
+        self._forget(plan.pods)
+        return told
+
+    def _of_pod(self, key: str, why: Explanation) -> Told | None:
+        if why.code in _QUIET:
+            return None
+        if why.code is Reason.LAUNCHING:
+            new = self.once(Told("Pod", key, "Normal", TRIGGERED, why.message))
+        else:
+            new = self.once(Told("Pod", key, "Warning", NOT_TRIGGERED, f"{why.message} ({why.code.value})"))
+        return new[0] if new else None
+
+    def once(self, told: Told) -> list[Told]:
+        subject, said = f"{told.kind} {told.name}", (told.reason, told.message)
+        if self._last.get(subject) == said:
+            return []
+        self._last[subject] = said
+        return [told]
+
+    def _forget(self, pods: Mapping[str, Explanation]) -> None:
+        """Pods that wait no longer: a later pod of the same name is told anew."""
+        gone = [s for s in self._last if s.startswith("Pod ") and s[4:] not in pods]
+        for subject in gone:
+            del self._last[subject]

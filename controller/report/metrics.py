@@ -1,0 +1,77 @@
+"""Prometheus metrics. Labels are bounded sets (pool, reason, phase): never a pod or machine name."""
+
+from __future__ import annotations
+
+from collections import Counter as Count
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Plan
+
+PREFIX = "gpu_autoscaler_"
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.leader = self._gauge("leader", "1 while this replica holds the lease.")
+        self.synced = self._gauge("synced", "1 while every watch is in step.")
+        self.machines = self._gauge("machines", "Machines by pool and phase.", "pool", "phase")
+        self.gpus = self._gauge("gpus", "GPUs of machines that cost money, by pool.", "pool")
+        self.price = self._gauge(
+            "price_per_hour", "What all machines cost an hour, in the account's currency."
+        )
+        self.waiting = self._gauge("waiting_pods", "Waiting GPU pods by reason.", "reason")
+        self.launches = self._counter("launches", "Machines ordered, by pool.", "pool")
+        self.refused = self._counter(
+            "launches_refused", "Orders that the cloud refused, by reason.", "reason"
+        )
+        self.unknown = self._counter("launches_unknown", "Orders whose answer was lost.")
+        self.failures = self._counter("machine_failures", "Machines that failed, by reason.", "reason")
+        self.removed = self._counter("removals", "Machines proven gone, by pool.", "pool")
+        self.called_off = self._counter(
+            "removals_called_off", "Removals that were called off, by reason.", "reason"
+        )
+        self.cloud_errors = self._counter(
+            "cloud_errors", "Reads of the cloud that failed, by reason.", "reason"
+        )
+        self.plan_seconds = Histogram(
+            PREFIX + "plan_seconds",
+            "Duration of one planning run.",
+            registry=self.registry,
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5),
+        )
+        self.ready_seconds = Histogram(
+            PREFIX + "ready_seconds",
+            "From the decision to usable GPUs.",
+            registry=self.registry,
+            buckets=(30, 60, 120, 180, 300, 600, 1200),
+        )
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(PREFIX + name, text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(PREFIX + name, text, labels, registry=self.registry)
+
+    def show(self, plan: Plan, machines: Sequence[Machine]) -> None:
+        """Set every gauge from the picture; what is no longer there falls to nothing."""
+        self.machines.clear()
+        self.gpus.clear()
+        self.waiting.clear()
+        for (pool, phase), count in Count((m.pool, m.phase.value) for m in machines).items():
+            self.machines.labels(pool, phase).set(count)
+        alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        gpus: Count[str] = Count()
+        for m in alive:
+            gpus[m.pool] += m.gpus
+        for pool, count in gpus.items():
+            self.gpus.labels(pool).set(count)
+        for code, count in Count(e.code.value for e in plan.pods.values()).items():
+            self.waiting.labels(code).set(count)
+        self.price.set(float(sum(m.price for m in alive)))
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)

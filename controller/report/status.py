@@ -1,0 +1,76 @@
+"""The status as one JSON document: what is there, what is decided and why, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Plan, Refusal
+from controller.domain.policy import Policy
+from controller.report.plan_json import money
+
+
+def iso(moment: float) -> str | None:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds") if moment else None
+
+
+def status_json(
+    *,
+    policy: Policy,
+    plan: Plan,
+    machines: Sequence[Machine],
+    refusals: Sequence[Refusal],
+    costs: Mapping[str, Decimal],
+    reports: Mapping[str, str],
+    leader: bool,
+    currency: str,
+    problems: Sequence[str],
+) -> dict[str, Any]:
+    alive = [m for m in machines if m.phase is not Phase.TOMBSTONE]
+    return {
+        "cluster_id": policy.cluster_id,
+        "leader": leader,
+        "paused": policy.pause,
+        "currency": currency,
+        "price_per_hour": money(sum((m.price for m in alive if not m.gone_at), Decimal(0))),
+        "closed_costs_by_day": {day: money(cost) for day, cost in costs.items()},
+        "pools": {
+            pool.name: {
+                "min": pool.min,
+                "max": pool.max,
+                "machines": sum(1 for m in alive if m.pool == pool.name),
+                "gpus": sum(m.gpus for m in alive if m.pool == pool.name),
+            }
+            for pool in policy.pools
+        },
+        "machines": [_machine(m, plan) for m in alive],
+        "pods": {key: {"code": e.code.value, "message": e.message} for key, e in plan.pods.items()},
+        "refusals": [
+            {"offer": r.offer, "reason": r.reason.value, "until": iso(r.until), "message": r.message}
+            for r in refusals
+        ],
+        "reports": dict(sorted(reports.items())),
+        "problems": list(problems),
+    }
+
+
+def _machine(machine: Machine, plan: Plan) -> dict[str, Any]:
+    why = plan.machines.get(machine.name)
+    return {
+        "name": machine.name,
+        "pool": machine.pool,
+        "instance_type": machine.instance_type,
+        "location": machine.location,
+        "market": machine.market,
+        "gpus": machine.gpus,
+        "price_per_hour": money(machine.price),
+        "phase": machine.phase.value,
+        "code": why.code.value if why else "",
+        "message": why.message if why else "",
+        "pods": list(machine.pods),
+        "since": iso(machine.intended_at),
+        "surplus": machine.surplus,
+    }
