@@ -6,7 +6,6 @@ record as an intent, and only the inventory decides what became of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -36,13 +35,10 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launcher:
-    def __init__(
-        self, cloud: Cloud, joiner: Joiner, may_spend: Permission, sent: Callable[[Machine], None]
-    ) -> None:
+    def __init__(self, cloud: Cloud, joiner: Joiner, may_spend: Permission) -> None:
         self._cloud = cloud
         self._joiner = joiner
         self._may_spend = may_spend
-        self._sent = sent
 
     async def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> Launched:
         """Carry out one intent that the ledger holds already."""
@@ -84,7 +80,6 @@ class Launcher:
             return Launched(
                 outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"), script_id=uploaded
             )
-        self._sent(machine)
         order = order_for(policy, pool, machine, kind, script_id)
         outcome = await self._cloud.create(order)
         if isinstance(outcome, Happened) and not outcome.id:

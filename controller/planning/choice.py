@@ -18,6 +18,8 @@ from controller.domain.reason import Reason
 
 # Prices closer than this are equal, so that a rounding of the cloud decides nothing.
 SAME_PRICE = Decimal("1.001")
+# Offers written by hand may leave the images out; the cloud's own never do.
+ANY_IMAGE = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,10 @@ def allows_type(pool: Pool, kind: InstanceType) -> bool:
 
 def image_for(pool: Pool, kind: InstanceType) -> str:
     """The first image of the pool that the type accepts; for `auto` the newest plain CUDA one it lists."""
+    if ANY_IMAGE in kind.images:
+        return pool.images[0] if pool.images else ANY_IMAGE
     if pool.images:
-        return next((image for image in pool.images if not kind.images or image in kind.images), "")
+        return next((image for image in pool.images if image in kind.images), "")
     plain = [i for i in kind.images if i.startswith("ubuntu-") and "cluster" not in i and "jupyter" not in i]
 
     def rank(slug: str) -> tuple[bool, bool, list[tuple[int, ...]]]:
@@ -107,8 +111,6 @@ def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation
             Reason.IMAGE_NOT_SUPPORTED,
             f"{kind.name} accepts none of the images of pool {pool.name} ({wanted})",
         )
-    if not pool.join:
-        return Explanation(Reason.BAD_REQUEST, f"pool {pool.name} names no entry under join")
     if not offer.available:
         return Explanation(
             Reason.NO_CAPACITY, f"{kind.name} is not available in {offer.location} ({offer.market})"

@@ -1,0 +1,97 @@
+"""Who hears what happens to machines: metrics, the log, and events on the pods and nodes concerned."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from decimal import Decimal
+
+from controller.cluster.protocol import Subject, View, Writer
+from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Refused
+from controller.domain.plan import Explanation, Plan
+from controller.report.events import SCALE_DOWN_FAILED, Events, Told
+from controller.report.metrics import Metrics
+
+log = logging.getLogger("gpu_autoscaler.fleet")
+
+
+class Reporter:
+    """Implements the fleet's `Listener`, and tells what plans decide."""
+
+    def __init__(self, *, metrics: Metrics, events: Events, view: View, writer: Writer) -> None:
+        self._metrics = metrics
+        self._events = events
+        self._view = view
+        self._writer = writer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def planned(self, plan: Plan) -> None:
+        for told in self._events.of_plan(plan):
+            self._send(told)
+
+    def launched(self, machine: Machine) -> None:
+        self._metrics.launches.labels(machine.pool).inc()
+        log.info(
+            "machine ordered",
+            extra={
+                "machine": machine.name,
+                "instance_type": machine.instance_type,
+                "location": machine.location,
+                "market": machine.market,
+                "pods": ",".join(machine.pods),
+            },
+        )
+
+    def refused(self, machine: Machine, refusal: Refused) -> None:
+        self._metrics.refused.labels(refusal.reason.value).inc()
+        log.warning(
+            "order refused",
+            extra={"machine": machine.name, "reason": refusal.reason.value, "message_": refusal.message},
+        )
+
+    def unknown(self, machine: Machine, message: str) -> None:
+        self._metrics.unknown.inc()
+        log.warning(
+            "the outcome of an order is unknown; the inventory will tell",
+            extra={"machine": machine.name, "error": message},
+        )
+
+    def phase_changed(self, before: Machine, after: Machine) -> None:
+        if after.reason is not None and after.failed and after.reason is not before.reason:
+            self._metrics.failures.labels(after.reason.value).inc()
+            self._on_node(after, "Warning", "MachineFailed", after.note)
+        if after.phase is Phase.READY and before.phase is Phase.STARTED:
+            self._metrics.ready_seconds.observe(max(0.0, after.ready_at - after.intended_at))
+
+    def removal_called_off(self, machine: Machine, why: Explanation) -> None:
+        self._metrics.called_off.labels(why.code.value).inc()
+        log.info("removal called off", extra={"machine": machine.name, "why": why.message})
+        self._on_node(machine, "Warning", SCALE_DOWN_FAILED, f"{why.message} ({why.code.value})")
+
+    def removed(self, machine: Machine, cost: Decimal) -> None:
+        self._metrics.removed.labels(machine.pool).inc()
+        log.info("machine gone", extra={"machine": machine.name, "cost": f"{cost:.4f}"})
+
+    def _on_node(self, machine: Machine, type_: str, reason: str, message: str) -> None:
+        for told in self._events.once(Told("Node", machine.name, type_, reason, message)):
+            self._send(told)
+
+    def _send(self, told: Told) -> None:
+        subject = self._subject(told)
+        if subject is None:
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._writer.event(subject, type=told.type, reason=told.reason, message=told.message)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        log.info(told.reason, extra={told.kind.lower(): told.name, "message_": told.message})
+
+    def _subject(self, told: Told) -> Subject | None:
+        if told.kind == "Node":
+            node = self._view.node(told.name)
+            # Events about nodes carry the name as UID: that is what `kubectl describe node` looks for.
+            return Subject(kind="Node", name=told.name, uid=told.name) if node else None
+        pod = next((pod for pod in self._view.waiting_pods() if pod.key == told.name), None)
+        return Subject(kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid) if pod else None

@@ -1,0 +1,279 @@
+"""The main loop: wait for a quiet moment, follow the machines, plan, tell, act.
+
+Nothing is decided before the watched world is in step, the lease is held, and ledger and inventory
+were read. Every trouble of the outside is one line, told when it begins and when it ends; the loop
+goes on and recovers by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from controller.app import picture
+from controller.app.listener import Reporter
+from controller.app.server import Health
+from controller.app.window import Window
+from controller.cloud.protocol import CloudError
+from controller.cluster.protocol import ClusterError, Stored, View, Writer
+from controller.domain import names
+from controller.domain.plan import Plan, Snapshot
+from controller.domain.policy import Policy
+from controller.fleet.engine import Fleet
+from controller.fleet.ledger import LedgerError
+from controller.planning.planner import plan as make_plan
+from controller.report.metrics import Metrics
+from controller.report.status import status_json
+
+log = logging.getLogger("gpu_autoscaler")
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds; the defaults and their reasons are in the settings."""
+
+    quiet: float = 0.1
+    longest: float = 1.0
+    tick: float = 10.0
+    poll_cloud: float = 30.0
+    poll_cloud_busy: float = 5.0
+    catalogue: float = 60.0
+    status: float = 5.0
+    sweep: float = 600.0
+
+
+class Loop:
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        timing: Timing,
+        fleet: Fleet,
+        view: View,
+        writer: Writer,
+        reporter: Reporter,
+        metrics: Metrics,
+        health: Health,
+        window: Window,
+        leads: Callable[[], bool],
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        sweep: Callable[[], Awaitable[None]],
+        dry_run: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.fleet = fleet
+        self.plan = Plan()
+        self.passes = 0
+        self.on_plan: list[Callable[[Plan], None]] = []  # whoever wants to see every plan
+        self._timing = timing
+        self._view = view
+        self._writer = writer
+        self._reporter = reporter
+        self._metrics = metrics
+        self._health = health
+        self._window = window
+        self._leads = leads
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._sweep = sweep
+        self._dry_run = dry_run
+        self._problems: dict[str, str] = {}
+        self._status_text = ""
+        self._rebuild_at = 0.0
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def not_ready(self) -> str:
+        """Why the world is not in step, or ""."""
+        return "" if self._view.synced else "the watches are not in step yet"
+
+    def problems(self) -> list[str]:
+        return [self._problems[key] for key in sorted(self._problems)]
+
+    def status(self) -> dict[str, Any]:
+        return status_json(
+            policy=self.policy,
+            plan=self.plan,
+            machines=self.fleet.machines(),
+            refusals=self.fleet.active_refusals(),
+            costs=self.fleet.ledger.costs,
+            reports=self.fleet.reports,
+            leader=self._leads(),
+            currency=self.fleet.catalogue.currency,
+            problems=self.problems(),
+        )
+
+    def problem(self, key: str, text: str | None) -> None:
+        """Remember a trouble, and say so once when it begins, changes or ends."""
+        before = self._problems.get(key)
+        if text is None:
+            if self._problems.pop(key, None) is not None:
+                log.info("recovered", extra={"from": before})
+        elif text != before:
+            self._problems[key] = text
+            log.warning(text)
+
+    # -- running --------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._poll_inventory(), name="inventory")
+            group.create_task(self._poll_catalogue(), name="catalogue")
+            group.create_task(self._write_status(), name="status")
+            group.create_task(self._sweep_now_and_then(), name="sweep")
+            group.create_task(self._decide_for_ever(), name="decide")
+
+    async def _decide_for_ever(self) -> None:
+        while True:
+            await self._window.wait(self._next_look())
+            self._health.beat()
+            try:
+                await self.look()
+            except (CloudError, ClusterError, LedgerError) as error:
+                self.problem("loop", str(error))
+                await self._sleep(1.0)
+            except Exception:
+                # One bug must not stop the following of machines that cost money.
+                log.exception("unexpected error in the main loop")
+                await self._sleep(1.0)
+            else:
+                self.problem("loop", None)
+            self._health.beat()
+
+    def _next_look(self) -> float:
+        tick = self._monotonic() + self._timing.tick
+        if self.plan.wake_at is None:
+            return tick
+        return min(tick, self._monotonic() + max(0.01, self.plan.wake_at - self._clock() + 0.01))
+
+    async def look(self) -> bool:
+        """One pass. Returns whether a plan was made."""
+        self._metrics.synced.set(1 if self._view.synced else 0)
+        self._metrics.leader.set(1 if self._leads() else 0)
+        if not self._view.synced:
+            return False
+        if not (self._leads() or self._dry_run):
+            self.fleet.rebuilt = False  # whoever leads writes the ledger; read it again when it is our turn
+            return False
+        if not await self._ready_to_decide():
+            return False
+        if not self._dry_run:
+            await self.fleet.advance()
+        snapshot = self.snapshot()
+        started = self._monotonic()
+        self.plan = make_plan(snapshot)
+        self._metrics.plan_seconds.observe(self._monotonic() - started)
+        self._metrics.show(self.plan, snapshot.machines)
+        self.passes += 1
+        for hear in self.on_plan:
+            hear(self.plan)
+        if not self._dry_run:
+            self._reporter.planned(self.plan)
+            if self._leads():
+                await self.fleet.apply(self.plan.actions)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        return picture.take(self.policy, self._view, self.fleet, self._clock())
+
+    async def _ready_to_decide(self) -> bool:
+        if self.fleet.rebuilt:
+            return True
+        if self._monotonic() < self._rebuild_at:
+            return False
+        try:
+            await self.fleet.rebuild()
+        except (CloudError, LedgerError, ClusterError) as error:
+            self._rebuild_at = self._monotonic() + min(5.0, self._timing.tick)
+            self.problem("start", f"nothing is decided yet: {error}")
+            return False
+        self.problem("start", None)
+        log.info("rebuilt from ledger and inventory", extra={"machines": len(self.fleet.machines())})
+        return True
+
+    # -- polling --------------------------------------------------------------------------------
+
+    async def _poll_inventory(self) -> None:
+        """Closely while something is on its way, seldom otherwise; which it is may change at any time."""
+        last = self._monotonic()
+        while True:
+            await self._sleep(min(1.0, self._timing.poll_cloud_busy))
+            pause = self._timing.poll_cloud_busy if self.fleet.busy else self._timing.poll_cloud
+            if not self.fleet.rebuilt or self._monotonic() - last < pause:
+                continue
+            if await self._read("inventory", self.fleet.refresh_inventory):
+                self._window.hurry()
+            last = self._monotonic()
+
+    async def _poll_catalogue(self) -> None:
+        while True:
+            await self._sleep(self._timing.catalogue)
+            if self.fleet.rebuilt and await self._read("catalogue", self.fleet.refresh_catalogue):
+                self._window.note()
+
+    async def _read(self, what: str, refresh: Callable[[], Awaitable[None]]) -> bool:
+        try:
+            await refresh()
+        except CloudError as error:
+            self._metrics.cloud_errors.labels(error.reason.value).inc()
+            self.problem(what, f"the {what} cannot be read: {error.message}")
+            if error.retry_after:
+                await self._sleep(min(60.0, error.retry_after))
+            return False
+        self.problem(what, None)
+        return True
+
+    async def _sweep_now_and_then(self) -> None:
+        while True:
+            await self._sleep(min(5.0, self._timing.sweep))
+            if self.fleet.rebuilt and self._leads() and not self._dry_run:
+                with contextlib.suppress(CloudError):
+                    await self._sweep()
+                await self._sleep(self._timing.sweep)
+
+    # -- status ---------------------------------------------------------------------------------
+
+    async def _write_status(self) -> None:
+        while True:
+            await self._sleep(self._timing.status)
+            if self._dry_run or not self._leads() or not self.fleet.rebuilt:
+                continue
+            try:
+                await self.publish()
+                self.problem("status", None)
+            except ClusterError as error:
+                self.problem("status", f"the status cannot be written: {error.message}")
+
+    async def publish(self) -> None:
+        """Write the status if it changed, and read the pause annotation beside it."""
+        stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
+        self._heed_pause(stored)
+        text = json.dumps(self.status(), indent=1)
+        if stored is None or stored.data.get(names.STATUS_KEY) != text:
+            await self._writer.write_config_map(
+                names.STATUS_CONFIGMAP, {names.STATUS_KEY: text}, stored.version if stored else None
+            )
+
+    def _heed_pause(self, stored: Stored | None) -> None:
+        wish = stored.annotations.get(names.PAUSE, "") if stored else ""
+        if wish not in ("", "scale-up", "scale-down", "all"):
+            self.problem(
+                "pause", f"annotation {names.PAUSE}={wish}: expected scale-up, scale-down or all; ignored"
+            )
+            wish = ""
+        else:
+            self.problem("pause", None)
+        if wish != self.policy.pause:
+            log.info("pause changed", extra={"pause": wish or "none"})
+            self.policy = msgspec.structs.replace(self.policy, pause=wish)
+            self.fleet.policy = self.policy
+            self._window.note()

@@ -1,0 +1,148 @@
+"""The real parts: a cloud, a connection to a cluster, an identity — made from settings.
+
+Made here and nowhere else, so that tests, demo and simulator can put others in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
+from controller.cloud.protocol import Cloud, CloudError
+from controller.cloud.verda.provider import VerdaCloud
+from controller.cluster.connection import Connection
+from controller.cluster.credentials import Credentials
+from controller.cluster.protocol import ClusterError
+from controller.config.settings import Settings
+from controller.domain.names import default_cluster_id
+from controller.join.joiner import Entry
+from controller.report.logs import keep_secret
+
+
+class Now(msgspec.Struct, frozen=True):
+    """Time, sleeping and randomness, injected everywhere."""
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    rng: random.Random = random.SystemRandom()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
+    verda = settings.verda
+    missing = [
+        name
+        for name, value in (
+            ("VERDA_CLIENT_ID", verda.client_id),
+            ("VERDA_CLIENT_SECRET", verda.client_secret),
+        )
+        if not value
+    ]
+    if missing or verda.client_id is None or verda.client_secret is None:
+        raise Ends(
+            CONFIGURATION,
+            f"{' and '.join(missing)}: not set; expected the API credentials of the Verda project "
+            "(console: project page, Keys, Cloud API Credentials)",
+        )
+    secret = verda.client_secret.get_secret_value()
+    keep_secret(secret, verda.client_id)
+    return VerdaCloud(
+        client_id=verda.client_id,
+        client_secret=secret,
+        base_url=verda.base_url,
+        clock=now.wall,
+        connect_timeout=verda.connect_timeout.total_seconds(),
+        read_timeout=verda.read_timeout.total_seconds(),
+    )
+
+
+async def make_connection(kubeconfig: str, environ: Mapping[str, str], now: Now) -> Connection:
+    try:
+        credentials = Credentials(kubeconfig=kubeconfig, environ=environ, clock=now.monotonic, wall=now.wall)
+    except ClusterError as error:
+        raise Ends(CONFIGURATION, error.message) from error
+    return Connection(credentials)
+
+
+async def cluster_id_of(connection: Connection, namespace: str) -> str:
+    """The default id: derived from the cluster's own identity, so never a constant."""
+    try:
+        raw = await connection.request("GET", "/api/v1/namespaces/kube-system")
+    except ClusterError as error:
+        hint = "" if error.kind == "unreachable" else "; or set cluster_id"
+        raise Ends(UNREACHABLE, f"the cluster id cannot be derived: {error.message}{hint}") from error
+    uid = msgspec.json.decode(raw).get("metadata", {}).get("uid", "")
+    if not uid:
+        raise Ends(UNREACHABLE, "namespace kube-system has no UID; set cluster_id")
+    return default_cluster_id(uid, namespace)
+
+
+async def check_cloud(cloud: Cloud) -> None:
+    """One authenticated read: wrong credentials and a cloud that is away are told before anything else."""
+    try:
+        await cloud.inventory()
+    except CloudError as error:
+        raise Ends(UNREACHABLE, error.message) from error
+
+
+def secrets_of(settings: Settings) -> tuple[str, ...]:
+    """Names of the Secrets that join tokens are read from."""
+    names = [entry.token_from.secret.name for entry in settings.join.values() if entry.token_from is not None]
+    return tuple(dict.fromkeys(names))
+
+
+async def join_entries(settings: Settings, connection: Connection, namespace: str) -> dict[str, Entry]:
+    """The ways to join; version and CA are the cluster's own where the settings leave them out."""
+    entries: dict[str, Entry] = {}
+    facts: tuple[str, str] | None = None
+    for name, given in settings.join.items():
+        if given.startup_script_id:
+            entries[name] = Entry(startup_script_id=given.startup_script_id)
+            continue
+        version, ca_hash, ca_cert = given.version or "", given.ca_hash or "", ""
+        if not version or not ca_hash:
+            facts = facts or await _facts(connection, namespace)
+            version = version or facts[0]
+            if not ca_hash and given.template == "kubeadm":
+                ca_cert = facts[1]
+            elif not ca_hash:
+                ca_hash = k3s_ca_hash(facts[1])
+        secret = given.token_from.secret if given.token_from is not None else None
+        entries[name] = Entry(
+            template=given.template or "",
+            server=given.server or "",
+            secret_name=secret.name if secret else "",
+            secret_key=secret.key if secret else "token",
+            version=version,
+            ca_hash=ca_hash,
+            ca_cert=ca_cert,
+        )
+    return entries
+
+
+async def _facts(connection: Connection, namespace: str) -> tuple[str, str]:
+    """The cluster's version and CA bundle; empty where they cannot be read."""
+    version, bundle = "", ""
+    try:
+        version = msgspec.json.decode(await connection.request("GET", "/version")).get("gitVersion", "")
+        raw = await connection.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt")
+        bundle = msgspec.json.decode(raw).get("data", {}).get("ca.crt", "")
+    except ClusterError:
+        pass
+    return version, bundle
+
+
+def k3s_ca_hash(bundle: str) -> str:
+    """What k3s compares: SHA-256 over the PEM of a single certificate, byte for byte."""
+    import hashlib
+
+    if bundle.count("-----BEGIN CERTIFICATE-----") != 1:
+        return ""
+    return hashlib.sha256(bundle.encode()).hexdigest()

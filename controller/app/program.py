@@ -1,0 +1,295 @@
+"""The controller as one object: everything wired together, started, and ended in order.
+
+On SIGTERM: orders on the wire end and are recorded, what is being removed is left to the next start
+(the ledger says where to go on), and the lease is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
+from controller.app.listener import Reporter
+from controller.app.loop import Loop, Timing
+from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, secrets_of
+from controller.app.server import Health, Server
+from controller.app.window import Window
+from controller.cloud.protocol import Cloud
+from controller.cluster.connection import Connection
+from controller.cluster.lease import Lease
+from controller.cluster.protocol import ClusterError
+from controller.cluster.view import WatchedView
+from controller.cluster.writer import ClusterWriter
+from controller.config.catalogue_check import check_against
+from controller.config.load import Loaded
+from controller.config.policy import to_policy
+from controller.domain.policy import Policy
+from controller.fleet import sweep
+from controller.fleet.engine import Fleet
+from controller.fleet.flights import Flights
+from controller.fleet.launch import Launcher
+from controller.fleet.ledger import Ledger
+from controller.fleet.refusals import Refusals
+from controller.fleet.removal import Removal
+from controller.join.joiner import ScriptJoiner
+from controller.report.events import Events
+from controller.report.metrics import Metrics
+
+log = logging.getLogger("gpu_autoscaler")
+
+STOP_PATIENCE = 10.0
+STALLED_AFTER = 60.0
+
+
+class Program:
+    """Build with `prepare`, then `run` until cancelled."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        policy: Policy,
+        connection: Connection,
+        cloud: Cloud,
+        joiner: ScriptJoiner,
+        now: Now,
+        *,
+        identity: str,
+        dry_run: bool = False,
+    ) -> None:
+        settings = loaded.settings
+        self.loaded = loaded
+        self.policy = policy
+        self._connection = connection
+        self._cloud = cloud
+        self._now = now
+        self._dry_run = dry_run
+        timing = _timing(loaded)
+        self.window = Window(timing.quiet, timing.longest, now.monotonic)
+        self.metrics = Metrics()
+        self.health = Health(now.monotonic, max(STALLED_AFTER, 3 * timing.tick))
+        self.view = WatchedView(
+            connection,
+            on_change=self._changed,
+            sleep=now.sleep,
+            rng=now.rng,
+            clock=now.monotonic,
+            wall=now.wall,
+            declared=policy.gpu_resources,
+        )
+        self.writer = ClusterWriter(
+            connection,
+            namespace=policy.namespace,
+            wall=now.wall,
+            sleep=now.sleep,
+            rng=now.rng,
+            decoder=self.view.decoder,
+        )
+        self.lease = Lease(
+            connection,
+            namespace=policy.namespace,
+            identity=identity,
+            clock=now.monotonic,
+            wall=now.wall,
+            sleep=now.sleep,
+            rng=now.rng,
+            on_change=self._lease_changed,
+        )
+        self.ledger = Ledger(self.writer, policy.cluster_id)
+        refusals = Refusals(policy.deadlines)
+        self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
+        self.flights = Flights(
+            ledger=self.ledger,
+            launcher=Launcher(cloud, joiner, self._may_spend),
+            removal=Removal(view=self.view, writer=self.writer, cloud=cloud, clock=now.wall, sleep=now.sleep),
+            refusals=refusals,
+            cloud=cloud,
+            writer=self.writer,
+            listener=self.reporter,
+            clock=now.wall,
+            sleep=now.sleep,
+            wake=self.window.hurry,
+            may_act=lambda: self.lease.held and not dry_run,
+        )
+        self.fleet = Fleet(
+            policy=policy,
+            ledger=self.ledger,
+            flights=self.flights,
+            refusals=refusals,
+            cloud=cloud,
+            view=self.view,
+            clock=now.wall,
+            rng=now.rng,
+        )
+        self.loop = Loop(
+            policy=policy,
+            timing=timing,
+            fleet=self.fleet,
+            view=self.view,
+            writer=self.writer,
+            reporter=self.reporter,
+            metrics=self.metrics,
+            health=self.health,
+            window=self.window,
+            leads=lambda: self.lease.held,
+            clock=now.wall,
+            monotonic=now.monotonic,
+            sleep=now.sleep,
+            sweep=self._sweep,
+            dry_run=dry_run,
+        )
+        self.server = Server(
+            metrics=self.metrics, health=self.health, ready=self.loop.not_ready, status=self.loop.status
+        )
+        self._grounded: asyncio.Task[None] | None = None
+
+    def _changed(self, kind: str) -> None:
+        if kind in ("demand", "capacity"):
+            self.window.note()
+
+    def _may_spend(self) -> bool:
+        return not self._dry_run and self.lease.may_spend()
+
+    def _lease_changed(self, held: bool) -> None:
+        log.info("lease", extra={"held": held})
+        if not held:
+            # Whoever leads now continues from the ledger; what is under way here must not go on.
+            self._grounded = asyncio.get_running_loop().create_task(self.flights.stop(0))
+        self.window.hurry()
+
+    async def _sweep(self) -> None:
+        orphans = await sweep.find(
+            self._cloud,
+            self.policy.cluster_id,
+            self.ledger.machines,
+            {instance.id for instance in self.fleet.inventory.instances},
+            self.flights.launching,
+        )
+        for script in orphans.scripts:
+            log.info("script without a machine is removed", extra={"script": script.name})
+        for disk in orphans.disks:
+            log.warning("disk without a machine is removed", extra={"disk": disk.name})
+        for sentence in orphans.doubtful:
+            self.loop.problem(f"sweep {sentence[:40]}", sentence)
+        await sweep.remove(self._cloud, orphans)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def run(self, listen: str | None) -> None:
+        """Run until cancelled; always ends in order."""
+        if listen is not None:
+            try:
+                await self.server.start(listen)
+            except ValueError as error:
+                raise Ends(CONFIGURATION, str(error)) from error
+            except OSError as error:
+                raise Ends(CONFIGURATION, f"--listen {listen}: {error.strerror}") from error
+        watching = asyncio.create_task(self.view.run(), name="watches")
+        leading = asyncio.create_task(self.lease.run(), name="lease") if not self._dry_run else None
+        deciding = asyncio.create_task(self.loop.run(), name="loop")
+        parts = [task for task in (watching, leading, deciding) if task is not None]
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for task in parts:
+                if task.done() and not task.cancelled() and task.exception() is not None:
+                    raise RuntimeError(f"{task.get_name()} ended") from task.exception()
+        finally:
+            await self._end(watching, leading, deciding)
+
+    async def _end(
+        self, watching: asyncio.Task[None], leading: asyncio.Task[None] | None, deciding: asyncio.Task[None]
+    ) -> None:
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        if leading is not None:
+            if self.fleet.rebuilt:
+                await self.fleet.stop(STOP_PATIENCE)
+            leading.cancel()
+            await asyncio.gather(leading, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        await self.server.stop()
+
+    async def once(self) -> None:
+        """One decision, carried out until every order has its answer; for `run --once`."""
+        watching = asyncio.create_task(self.view.run(), name="watches")
+        leading = asyncio.create_task(self.lease.run(), name="lease") if not self._dry_run else None
+        try:
+            async with asyncio.timeout(120):
+                while not await self.loop.look():
+                    await self._now.sleep(0.2)
+                    for task in (watching, leading):
+                        if task is not None and task.done():
+                            raise Ends(UNREACHABLE, "the cluster cannot be watched")
+        except TimeoutError as error:
+            raise Ends(UNREACHABLE, *(self.loop.problems() or ["no decision within two minutes"])) from error
+        finally:
+            if leading is not None:
+                await self.fleet.stop(STOP_PATIENCE)
+                leading.cancel()
+                await asyncio.gather(leading, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+def _timing(loaded: Loaded) -> Timing:
+    given = loaded.settings.timing
+    return Timing(
+        quiet=given.quiet.total_seconds(),
+        longest=given.longest.total_seconds(),
+        tick=given.tick.total_seconds(),
+        poll_cloud=given.poll_cloud.total_seconds(),
+        poll_cloud_busy=given.poll_cloud_busy.total_seconds(),
+        catalogue=given.catalogue.total_seconds(),
+    )
+
+
+async def prepare(
+    loaded: Loaded,
+    connection: Connection,
+    cloud: Cloud,
+    now: Now,
+    *,
+    identity: str,
+    dry_run: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> Program:
+    """Check what can be checked before anything is decided, then put the program together."""
+    settings = loaded.settings
+    for warning in loaded.warnings:
+        log.warning(warning)
+    if not settings.pools:
+        raise Ends(
+            CONFIGURATION,
+            "pools: none is configured; expected at least one pool that says what may be bought",
+        )
+    cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
+    policy = to_policy(settings, cluster_id=cluster_id)
+    try:
+        missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
+    except ClusterError as error:
+        raise Ends(UNREACHABLE, error.message) from error
+    if missing:
+        raise Ends(
+            UNREACHABLE,
+            f"rights are missing, so nothing is bought: {'; '.join(missing)} (the chart's roles grant them)",
+        )
+    await check_cloud(cloud)
+    catalogue = await cloud.catalogue()
+    for problem in check_against(policy, catalogue, loaded.origins):
+        log.warning(str(problem))
+    entries = await join_entries(settings, connection, policy.namespace)
+    writer = ClusterWriter(
+        connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
+    )
+    joiner = ScriptJoiner(entries, writer.read_secret, now.monotonic)
+    log.info(
+        "ready to start",
+        extra={
+            "cluster_id": cluster_id,
+            "pools": ",".join(p.name for p in policy.pools),
+            "namespace": policy.namespace,
+        },
+    )
+    return Program(loaded, policy, connection, cloud, joiner, now, identity=identity, dry_run=dry_run)

@@ -1,0 +1,86 @@
+"""`config check` and `config show`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+import typer
+import yaml
+
+from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
+from controller.app.parts import Now, make_cloud, make_connection, secrets_of
+from controller.cli.running import load_settings
+from controller.cloud.protocol import CloudError
+from controller.cluster.protocol import ClusterError
+from controller.config.catalogue_check import check_against
+from controller.config.load import Loaded
+from controller.config.load import show as shown
+from controller.config.policy import to_policy
+from controller.report.logs import set_up
+
+
+def show(*, config: str | None, as_json: bool) -> None:
+    settings = shown(load_settings(config).settings)
+    if as_json:
+        typer.echo(json.dumps(settings, indent=2))
+    else:
+        typer.echo(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as_json: bool) -> None:
+    set_up("error", "text")
+    problems: list[str] = []
+    warnings: list[str] = []
+    code = CONFIGURATION
+    try:
+        loaded = load_settings(config)
+    except Ends as end:
+        problems += end.lines
+    else:
+        warnings += loaded.warnings
+        if not loaded.settings.pools:
+            problems.append(
+                "pools: none is configured; expected at least one pool that says what may be bought"
+            )
+        try:
+            problems += asyncio.run(_ask(loaded, kubeconfig, cloud, cluster))
+        except (CloudError, ClusterError) as error:
+            problems.append(error.message)
+            code = UNREACHABLE
+    if as_json:
+        answer: dict[str, Any] = {"ok": not problems, "problems": problems, "warnings": warnings}
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        for line in warnings:
+            typer.echo(f"warning: {line}")
+        for line in problems:
+            typer.echo(line, err=True)
+        if not problems:
+            typer.echo("ok")
+    if problems:
+        raise typer.Exit(code)
+
+
+async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> list[str]:
+    now, settings = Now(), loaded.settings
+    problems: list[str] = []
+    if cloud:
+        provider = make_cloud(settings, now)
+        try:
+            await provider.inventory()
+            catalogue = await provider.catalogue()
+        finally:
+            await provider.close()
+        policy = to_policy(settings, cluster_id="check")
+        problems += [str(problem) for problem in check_against(policy, catalogue, loaded.origins)]
+    if cluster:
+        connection = await make_connection(kubeconfig, os.environ, now)
+        try:
+            missing = await connection.missing_rights(settings.namespace, secrets_of(settings))
+        finally:
+            await connection.close()
+        problems += [f"missing right: {line}" for line in missing]
+    return problems

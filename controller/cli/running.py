@@ -1,0 +1,104 @@
+"""Commands that go on for a while: the controller, the demo, the sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from controller.app.exits import CONFIGURATION, FAILED, Ends
+from controller.app.parts import Now, make_cloud, make_connection
+from controller.app.program import Program, prepare
+from controller.config.errors import ConfigError
+from controller.config.load import Loaded, load
+from controller.report.logs import set_up
+
+
+def load_settings(config: str | None) -> Loaded:
+    try:
+        return load(config, os.environ)
+    except ConfigError as error:
+        raise Ends(CONFIGURATION, *str(error).splitlines()) from error
+
+
+async def until_told(work: Coroutine[Any, Any, None]) -> None:
+    """Run until it ends, or end it in order on SIGTERM and SIGINT."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+
+
+def run_controller(
+    *,
+    config: str | None,
+    kubeconfig: str,
+    listen: str,
+    dry_run: bool,
+    once: bool,
+    log_level: str,
+    log_format: str,
+) -> None:
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
+    if log_format not in ("text", "json"):
+        raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
+    set_up(log_level, log_format)
+    loaded = load_settings(config)
+    asyncio.run(until_told(_controller(loaded, kubeconfig, None if once else listen, dry_run, once)))
+
+
+async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_run: bool, once: bool) -> None:
+    now = Now()
+    cloud = make_cloud(loaded.settings, now)
+    connection = await make_connection(kubeconfig, os.environ, now)
+    try:
+        program = await prepare(loaded, connection, cloud, now, identity=identity(), dry_run=dry_run)
+        await (_once(program) if once else program.run(listen))
+    finally:
+        await connection.close()
+        await cloud.close()
+
+
+async def _once(program: Program) -> None:
+    from controller.report.plan_json import plan_lines
+
+    await program.once()
+    for line in plan_lines(program.loop.plan, program.fleet.catalogue.currency):
+        print(line)
+
+
+def identity() -> str:
+    """Two processes on one host never take each other for themselves."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
+
+
+def run_sandbox(serve: Callable[[], Awaitable[None]]) -> None:
+    set_up("info", "text")
+    try:
+        asyncio.run(_await(serve))
+    except ValueError as error:
+        raise Ends(CONFIGURATION, str(error)) from error
+    except OSError as error:
+        raise Ends(FAILED, f"the sandbox cannot be started: {error}") from error
+
+
+async def _await(serve: Callable[[], Awaitable[None]]) -> None:
+    await serve()
+
+
+def run_demo(*, as_json: bool, seed: int) -> None:
+    from controller.sandbox.demo.story import tell
+
+    set_up("error", "text")
+    if not asyncio.run(tell(as_json=as_json, seed=seed)):
+        raise Ends(FAILED, "the story did not go as it should; the summary says what differs")

@@ -1,0 +1,91 @@
+"""How a bought machine joins the cluster: a template of ours, or a script of the user's own.
+
+Texts from here end up in a script that runs as root on the new machine, so their forms leave no room
+for anything that a shell would interpret.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from controller.config.section import Section
+from controller.config.values import Text, matching, parse_url, wrong
+
+
+class SecretKey(Section):
+    """One key of a Secret in the controller's namespace."""
+
+    name: Annotated[
+        str, matching(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", "the name of a Secret (lower case)")
+    ] = Field(
+        description="The Secret, in the controller's namespace, because it may read secrets nowhere else."
+    )
+    key: Annotated[str, matching(r"[A-Za-z0-9._-]{1,253}", "a key of a Secret")] = Field(
+        description="Which of its keys holds the token."
+    )
+
+
+class TokenFrom(Section):
+    """Where the join token comes from."""
+
+    secret: SecretKey = Field(
+        description="The Secret that holds a join token, so that no token stands in the settings."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_secrets(cls, data: Any) -> Any:
+        if data == "bootstrap":
+            raise wrong(
+                "{secret: {name, key}}: minting bootstrap tokens comes in a later version; name a secret"
+            )
+        if not isinstance(data, dict):
+            raise wrong("{secret: {name, key}}, and never the token itself")
+        return data
+
+
+class JoinEntry(Section):
+    """One way to join; either a template with what it needs, or the id of a script in the cloud account."""
+
+    template: Literal["k3s", "kubeadm"] | None = Field(
+        None,
+        description="The kind of cluster; required unless startup_script_id is given, because each kind joins differently.",
+    )
+    server: (
+        Annotated[str, PlainValidator(lambda value: parse_url(value, schemes=("https",), bare=True))] | None
+    ) = Field(
+        None,
+        description="https://host:port that a machine in the cloud can reach; only you know which address that is.",
+    )
+    token_from: TokenFrom | None = Field(
+        None, description="Where the join token comes from; required with a template."
+    )
+    version: (
+        Annotated[
+            str,
+            matching(
+                r"v?1\.[0-9]{1,3}(?:\.[0-9]{1,3})?(?:[+-][A-Za-z0-9.+-]{1,30})?",
+                "a version such as v1.33.4+k3s1 or 1.33",
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Version to install; the cluster's own unless given, because a newer kubelet may not join.",
+    )
+    ca_hash: (
+        Annotated[
+            str,
+            matching(r"(?:sha256:)?[0-9a-f]{64}", "64 hexadecimal digits, with or without sha256: in front"),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="Hash of the cluster's CA; taken from the cluster unless given, because that one is right.",
+    )
+    startup_script_id: Text | None = Field(
+        None,
+        description="A script of your own in the cloud account, used as it is, for clusters that no template fits.",
+    )

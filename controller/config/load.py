@@ -1,0 +1,160 @@
+"""The one way in: merge the sources, check everything, say what is wrong or what is not honoured yet.
+
+`load` is for a running program, `load_dict` for the `settings` of a snapshot; both end in the same
+checks. `show` is the reverse: what `config show` prints, without secrets, and `load_dict` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from controller.config import rules
+from controller.config.errors import ConfigError, Places, Problem, from_validation, show_value, unknown_key
+from controller.config.kubernetes_names import FACTS
+from controller.config.paths import show_path
+from controller.config.settings import Settings
+from controller.config.sources import Tree, apply_credentials, apply_environment, apply_overrides, plain
+from controller.config.values import Path
+from controller.config.yamltext import parse_yaml
+
+SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+_LARGEST_FILE = 4_000_000
+
+# Read and checked, and without effect in this version: each use is reported.
+NOT_YET: tuple[Path, ...] = (
+    ("limits", "price_per_month"),
+    ("billing", "increment_s"),
+    ("billing", "refund_unused"),
+    ("billing", "on_exhausted"),
+    ("billing", "reserve_hours"),
+    ("planning", "max_overshoot"),
+    ("namespaces",),
+    ("headroom",),
+    ("disruption", "windows"),
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    settings: Settings
+    warnings: list[str] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)  # key -> file:line, variable, … for what was set
+
+
+def load(
+    file: str | None,
+    environ: Mapping[str, str],
+    overrides: Mapping[str, Any] | None = None,
+    text: str | None = None,
+    *,
+    service_account: str = SERVICE_ACCOUNT_NAMESPACE,
+) -> Loaded:
+    """Command line over environment over file over defaults; `text` is the file's, if it was read already."""
+    tree, problems, warnings = Tree(), list[Problem](), list[str]()
+    if text is None and file is not None:
+        text = _read(file)
+    if text is not None:
+        data, places, problems = parse_yaml(text, file or "config.yaml")
+        tree = Tree(data, places)
+    problems += apply_credentials(tree, environ, warnings)
+    problems += apply_environment(tree, environ)
+    problems += apply_overrides(tree, overrides or {})
+    if tree.get(("namespace",)) is None:
+        found, where = _namespace(environ, service_account)
+        if found:
+            tree.put(("namespace",), found, where)
+    return _loaded(tree, problems, warnings, join_required=True)
+
+
+def load_dict(data: Mapping[str, Any]) -> Loaded:
+    """The `settings` of a snapshot: the same checks, except that its pools need no way to join."""
+    made: dict[str, Any] = plain(data)
+    return _loaded(Tree(made, Places("snapshot")), [], [], join_required=False)
+
+
+def show(settings: Settings) -> dict[str, Any]:
+    """Every setting as people write it: durations as `10m`, secrets as `***`."""
+    return settings.model_dump(mode="json")
+
+
+def _read(file: str) -> str:
+    try:
+        path = FilePath(file)
+        if path.is_file() and path.stat().st_size > _LARGEST_FILE:
+            raise ConfigError([Problem("", None, "settings of a sensible size", file)])
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError([Problem("", None, f"a file that can be read ({error.strerror})", file)]) from None
+    except UnicodeDecodeError:
+        raise ConfigError([Problem("", None, "text in UTF-8", file)]) from None
+
+
+def _namespace(environ: Mapping[str, str], service_account: str) -> tuple[str, str]:
+    if environ.get("POD_NAMESPACE", "").strip():
+        return environ["POD_NAMESPACE"].strip(), "POD_NAMESPACE"
+    try:
+        return FilePath(service_account).read_text(encoding="utf-8").strip(), "service account"
+    except (OSError, UnicodeDecodeError):
+        return "", ""
+
+
+def _loaded(tree: Tree, problems: list[Problem], warnings: list[str], join_required: bool) -> Loaded:
+    rules.fill_in_join(tree)
+    # Checked here and not by the model, because a key such as `_env_file` means something to its constructor.
+    unknown = [key for key in tree.data if key not in Settings.model_fields]
+    problems += [unknown_key((key,), Settings, tree.places) for key in unknown]
+    problems += rules.check(tree, join_required)
+    settings = None
+    try:
+        settings = Settings(**{key: value for key, value in tree.data.items() if key not in unknown})
+    except ValidationError as error:
+        problems += from_validation(error, Settings, tree.places)
+    if problems or settings is None:
+        raise ConfigError(sorted(problems, key=_in_order))
+    origins = {show_path(path): where for path, where in tree.places.where.items() if path}
+    return Loaded(settings, warnings + _warnings(settings, tree.places), origins)
+
+
+def _in_order(problem: Problem) -> tuple[str, int]:
+    """File by file, top to bottom."""
+    place, _, line = problem.where.rpartition(":")
+    return (place, int(line)) if line.isascii() and line.isdigit() else (problem.where, 0)
+
+
+def _warnings(settings: Settings, places: Places) -> list[str]:
+    shown, defaults = show(settings), show(Settings())
+    found: list[str] = []
+    if settings.machines:
+        names = ", ".join(machine.name for machine in settings.machines)
+        found.append(
+            f"{places.of(('machines',))}: machines = {names}: switched machines are not driven by this version yet"
+        )
+    for path in NOT_YET:
+        value, default = shown, defaults
+        for part in path:
+            value, default = value[part], default[part]  # type: ignore[index]
+        if value != default:
+            text = json.dumps(value) if isinstance(value, dict | list) else show_value(path, value)
+            found.append(f"{places.of(path)}: {show_path(path)} = {text}: has no effect in this version yet")
+    for n, pool in enumerate(settings.pools):
+        for label in sorted(FACTS & set(pool.labels)):
+            where: Path = ("pools", n, "labels", label)
+            found.append(
+                f"{places.of(where)}: {show_path(where)} = {pool.labels[label]}: is set from the machine's own facts instead"
+            )
+    url = urlsplit(settings.verda.base_url)
+    if url.scheme == "http" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
+        where = ("verda", "base_url")
+        shown_url = show_value(where, settings.verda.base_url)
+        found.append(f"{places.of(where)}: verda.base_url = {shown_url}: http sends the credentials in clear")
+    if (settings.verda.client_id is None) != (settings.verda.client_secret is None):
+        there, absent = ("client_id", "client_secret")[:: 1 if settings.verda.client_id else -1]
+        found.append(f"{places.of(('verda', there))}: verda.{there} is set, verda.{absent} is not")
+    return found

@@ -1,0 +1,91 @@
+"""From the settings to the plain values that planning and the fleet read."""
+
+from __future__ import annotations
+
+from controller.config.kubernetes_names import FACTS
+from controller.config.pools import PoolSetting
+from controller.config.settings import Settings
+from controller.domain.kube import Taint
+from controller.domain.policy import Deadlines, Limits, Policy, Pool
+from controller.domain.quantity import scheduler_units
+
+
+def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
+    """`cluster_id` is the one derived from the cluster, for when none is set."""
+    known = settings.cluster_id or cluster_id
+    if not known:
+        raise ValueError("a cluster id is needed: none is set and none was derived")
+    limits = settings.limits
+    return Policy(
+        cluster_id=known,
+        namespace=settings.namespace,
+        pools=tuple(_pool(pool) for pool in settings.pools),
+        limits=Limits(
+            machines=limits.machines,
+            gpus=limits.gpus,
+            price_per_hour=limits.price_per_hour,
+            price_per_month=limits.price_per_month,
+            launches_per_minute=limits.launches_per_minute,
+        ),
+        deadlines=_deadlines(settings),
+        strategy=settings.scale_up.strategy,
+        cooldown=settings.scale_down.cooldown.total_seconds(),
+        order=settings.scale_down.order,
+        disruption_budget=settings.disruption.budget,
+        scheduler_names=settings.planning.scheduler_names,
+        priority_cutoff=settings.planning.priority_cutoff,
+        ignore_namespaces=settings.planning.ignore_namespaces,
+        kubelet_reserves_memory=_reserves_memory(settings),
+    )
+
+
+def _pool(pool: PoolSetting) -> Pool:
+    return Pool(
+        name=pool.name,
+        instance_types=pool.instance_types,
+        gpu_models=pool.gpu_models,
+        min_gpu_memory_gb=pool.min_gpu_memory_gb,
+        max_gpus=pool.max_gpus,
+        locations=pool.locations,
+        market=pool.market,
+        min=pool.min,
+        max=pool.max,
+        max_price_per_hour=pool.max_price_per_hour,
+        images=pool.image,
+        disk_gb=pool.disk_gb,
+        ssh_key_ids=pool.ssh_key_ids,
+        labels={key: value for key, value in pool.labels.items() if key not in FACTS},
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in pool.taints),
+        resources={name: scheduler_units(name, amount) for name, amount in pool.resources.items()},
+        join=pool.join or "",
+        arm64=pool.arm64,
+        startup_taint=pool.startup_taint,
+        pause=pool.pause,
+    )
+
+
+def _deadlines(settings: Settings) -> Deadlines:
+    given = settings.deadlines
+    return Deadlines(
+        launch=given.launch.total_seconds(),
+        join=given.join.total_seconds(),
+        ready=given.ready.total_seconds(),
+        gpu=given.gpu.total_seconds(),
+        gpu_settle=given.gpu_settle.total_seconds(),
+        gpu_lost=given.gpu_lost.total_seconds(),
+        unknown_lists=given.unknown_create.lists,
+        unknown_over=given.unknown_create.over.total_seconds(),
+        backoff_first=given.backoff.first.total_seconds(),
+        backoff_most=given.backoff.most.total_seconds(),
+        eviction_grace=given.eviction_grace.total_seconds(),
+        drain_pause=given.drain_pause.total_seconds(),
+        terminating_slack=given.terminating_slack.total_seconds(),
+        job_wait=given.job_wait.total_seconds(),
+        tombstone=given.tombstone.total_seconds(),
+    )
+
+
+def _reserves_memory(settings: Settings) -> bool:
+    """Plain kubelets keep memory back and k3s' do not; where it is not known, the smaller node is assumed."""
+    used = [settings.join.get(pool.join or "") for pool in settings.pools]
+    return not used or any(entry is None or entry.template != "k3s" for entry in used)

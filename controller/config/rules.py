@@ -1,0 +1,165 @@
+"""What concerns more than one key: minimum and maximum, names that refer to each other, orders of delays.
+
+The rules read the merged settings before the model does and skip what they cannot read, so that one
+wrong value hides nothing else that is wrong; the model reports the value itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from controller.config.errors import Problem
+from controller.config.kubernetes_names import parse_taint_text
+from controller.config.paths import shape_at, show_path, suggestion
+from controller.config.settings import Settings
+from controller.config.sources import Tree
+from controller.config.values import Path, attempt, parse_duration, parse_whole, show_duration
+
+T = TypeVar("T")
+_TO_BUY = ("instance_types", "gpu_models", "min_gpu_memory_gb")
+
+
+def fill_in_join(tree: Tree) -> None:
+    """A pool that names no way to join has the only one there is."""
+    entries, pools = tree.get(("join",)), tree.get(("pools",))
+    if isinstance(entries, dict) and len(entries) == 1 and isinstance(pools, list):
+        for n, pool in enumerate(pools):
+            if isinstance(pool, dict) and pool.get("join") is None:
+                tree.put(("pools", n, "join"), next(iter(entries)), tree.places.of(("pools", n)))
+
+
+def check(tree: Tree, join_required: bool) -> list[Problem]:
+    found = [*_pools(tree), *_pool_names(tree), *_headroom(tree), *_joins(tree), *_orders(tree)]
+    return found + list(_pool_joins(tree, join_required))
+
+
+def _entries(tree: Tree, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    found = tree.get(path)
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(found, list):
+        pairs = list(enumerate(found))
+    elif isinstance(found, dict):
+        pairs = list(found.items())
+    for key, entry in pairs:
+        if isinstance(entry, dict):
+            yield (*path, key), entry
+
+
+def _missing(tree: Tree, path: Path, expected: str) -> Problem:
+    return Problem(show_path(path), None, expected, tree.places.of(path))
+
+
+def _pools(tree: Tree) -> Iterator[Problem]:
+    for path, pool in _entries(tree, ("pools",)):
+        if not any(pool.get(key) not in (None, 0, "0", [], "") for key in _TO_BUY):
+            yield _missing(tree, path, f"what it may buy: {', '.join(_TO_BUY[:2])} or {_TO_BUY[2]}")
+        least = attempt(parse_whole, pool.get("min") or 0)
+        most = attempt(parse_whole, pool.get("max"))
+        if least is not None and most is not None and least > most:
+            yield tree.places.problem((*path, "min"), pool.get("min"), f"at most max ({most})")
+        yield from _taints(tree, (*path, "taints"))
+
+
+def _taints(tree: Tree, path: Path) -> Iterator[Problem]:
+    """Kubernetes refuses a node with two taints of one key and effect."""
+    found = tree.get(path)
+    seen: dict[tuple[str, str], int] = {}
+    for n, taint in enumerate(found if isinstance(found, list) else []):
+        parts = attempt(parse_taint_text, taint) if isinstance(taint, str) else taint
+        if not isinstance(parts, dict):
+            continue
+        mark = (str(parts.get("key")), str(parts.get("effect")))
+        if mark in seen:
+            yield _missing(
+                tree, (*path, n), f"a key and effect once per pool; taints[{seen[mark]}] has them already"
+            )
+        seen.setdefault(mark, n)
+
+
+def _pool_names(tree: Tree) -> Iterator[Problem]:
+    for top in ("pools", "machines"):
+        seen: dict[str, Path] = {}
+        for path, entry in _entries(tree, (top,)):
+            name = entry.get("name")
+            if not isinstance(name, str):
+                continue
+            if name in seen:
+                expected = f"a name of its own; {show_path(seen[name])} has it already"
+                yield tree.places.problem((*path, "name"), name, expected)
+            seen.setdefault(name, path)
+
+
+def _pool_joins(tree: Tree, required: bool) -> Iterator[Problem]:
+    entries = tree.get(("join",))
+    names = list(entries) if isinstance(entries, dict) else []
+    for path, pool in _entries(tree, ("pools",)):
+        wanted = pool.get("join")
+        if wanted is None:
+            if names:
+                yield _missing(tree, (*path, "join"), f"the name of an entry under join: {', '.join(names)}")
+            elif required:
+                yield _missing(
+                    tree,
+                    (*path, "join"),
+                    "an entry under join, because its machines could not join the cluster",
+                )
+        elif isinstance(wanted, str) and wanted not in names and (names or required):
+            listed = ", ".join(names) if names else "there is none"
+            expected = f"the name of an entry under join ({listed}){suggestion(wanted, names)}"
+            yield tree.places.problem((*path, "join"), wanted, expected)
+
+
+def _headroom(tree: Tree) -> Iterator[Problem]:
+    names = [str(pool.get("name")) for _, pool in _entries(tree, ("pools",))]
+    for path, entry in _entries(tree, ("headroom",)):
+        if isinstance(entry.get("pool"), str) and entry["pool"] not in names:
+            expected = f"the name of a pool{suggestion(entry['pool'], names)}"
+            yield tree.places.problem((*path, "pool"), entry["pool"], expected)
+
+
+def _joins(tree: Tree) -> Iterator[Problem]:
+    for path, entry in _entries(tree, ("join",)):
+        if not str(path[-1]).isprintable() or not path[-1]:
+            yield _missing(tree, path, "a name that is not empty, on one line")
+        given = {key for key, value in entry.items() if value is not None}
+        if "startup_script_id" in given:
+            for key in sorted(given & {"template", "server", "token_from", "version", "ca_hash"}):
+                yield _missing(
+                    tree, (*path, key), "no such key beside startup_script_id: that script is used as it is"
+                )
+        elif "template" not in given:
+            yield _missing(tree, path, "template (k3s or kubeadm) or startup_script_id")
+        else:
+            for key in ("server", "token_from"):
+                if key not in given:
+                    yield _missing(tree, (*path, key), "a value, because the template needs it")
+
+
+def _orders(tree: Tree) -> Iterator[Problem]:
+    for low, high, strict in (
+        (("deadlines", "backoff", "first"), ("deadlines", "backoff", "most"), False),
+        (("timing", "quiet"), ("timing", "longest"), False),
+        (("lease", "renew"), ("lease", "spend_within"), True),
+        (("lease", "spend_within"), ("lease", "duration"), True),
+    ):
+        small, large = _read(tree, low, parse_duration), _read(tree, high, parse_duration)
+        if small is None or large is None or small < large or (small == large and not strict):
+            continue
+        # Blame the one that was set; the other is then a default that nobody chose.
+        limit = "less than" if strict else "at most"
+        if tree.get(low) is not None:
+            yield tree.places.problem(low, tree.get(low), f"{limit} {high[-1]} ({show_duration(large)})")
+        else:
+            limit = "more than" if strict else "at least"
+            yield tree.places.problem(high, tree.get(high), f"{limit} {low[-1]} ({show_duration(small)})")
+
+
+def _read(tree: Tree, path: tuple[str, ...], parse: Callable[[Any], T]) -> T | None:
+    given = tree.get(path)
+    if given is None:
+        section = shape_at(Settings, path[:-1])
+        if section is None or section.model is None:
+            return None
+        given = section.model.model_fields[path[-1]].default
+    return attempt(parse, given)

@@ -1,0 +1,202 @@
+"""The settings: every key, its default, and why the default is what it is.
+
+This is the one place where a number comes from. `load` is the one way in: it merges the sources,
+checks what concerns more than one key (`rules`) and remembers where each value stands; so the model
+itself reads no environment. `docs/configuration.md` is generated from the descriptions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from controller.config.delays import Deadlines, Lease, Timing
+from controller.config.joining import JoinEntry
+from controller.config.pools import Headroom, NamespaceLimits, PoolSetting, SwitchedMachine
+from controller.config.section import Section, without_nulls
+from controller.config.values import (
+    Count,
+    Duration,
+    Flag,
+    Money,
+    Name,
+    Secret,
+    Share,
+    SomeTime,
+    Text,
+    Url,
+    matching,
+    whole,
+)
+from controller.domain.names import DEFAULT_NAMESPACE
+
+Namespace = Annotated[
+    str,
+    matching(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", "the name of a namespace: 1 to 63 of a-z, 0-9 and -"),
+]
+
+
+class Limits(Section):
+    machines: Count | None = Field(
+        None,
+        description="Machines of all pools together; none unless given, as each pool has its own maximum.",
+    )
+    gpus: Count | None = Field(
+        None,
+        description="GPUs of all machines together; none unless given, as each pool has its own maximum.",
+    )
+    price_per_hour: Money | None = Field(
+        None, description="Of all machines together; none unless given, as the maxima bound it already."
+    )
+    price_per_month: Money | None = Field(None, description="Budget of a calendar month; none unless given.")
+    launches_per_minute: Count = Field(
+        30, description="Brake on mistakes: 30, more than a busy cluster needs and few enough to notice."
+    )
+
+
+class ScaleUp(Section):
+    strategy: Literal["smallest", "cheapest", "priority"] = Field(
+        "smallest",
+        description="What to prefer among machines that fit; smallest, because GPUs that nobody asked for idle first.",
+    )
+
+
+class ScaleDown(Section):
+    cooldown: Duration = Field(
+        timedelta(minutes=10),
+        description="Idle time before removal; 10 min, because the next pod often comes soon and would wait for a boot.",
+    )
+    order: Literal["largest"] = Field(
+        "largest", description="Which idle machine goes first; the largest, because it costs the most."
+    )
+
+
+class Billing(Section):
+    increment_s: Annotated[int, whole(1)] = Field(
+        600, description="What the cloud bills at once, in seconds; 600, as Verda does."
+    )
+    refund_unused: Flag = Field(
+        True, description="Whether the rest of an increment comes back on delete; true, as Verda does."
+    )
+    on_exhausted: Literal["stop_buying", "drain_idle"] = Field(
+        "stop_buying",
+        description="What an exhausted budget does; it stops purchases, because killing work is never the default.",
+    )
+    reserve_hours: Count = Field(
+        1,
+        description="Hours that each machine reserves of the budget; 1, because nothing useful runs shorter.",
+    )
+
+
+class Planning(Section):
+    scheduler_names: tuple[Text, ...] = Field(
+        ("default-scheduler",),
+        description="Pods of these schedulers count; the default one, because others have rules that are not known here.",
+    )
+    priority_cutoff: Annotated[int, whole(-(2**31), 2**31)] = Field(
+        -10,
+        description="Pods below this priority buy nothing; -10, the custom for pods that only fill what is free.",
+    )
+    ignore_namespaces: tuple[Text, ...] = Field(
+        (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
+    )
+    max_overshoot: Count = Field(
+        0, description="GPUs bought beyond what is asked for; 0, because nobody asked for them."
+    )
+
+
+class Disruption(Section):
+    budget: Share = Field(
+        "20%",
+        description="Machines removed at once, a share or a count; a fifth, so that a mistake stays small.",
+    )
+    windows: tuple[Text, ...] = Field(
+        (), description="When machines may be removed; always, because only idle ones are."
+    )
+
+
+class Verda(Section):
+    base_url: Url = Field(
+        "https://api.verda.com/v1", description="Address of the cloud's API; the public one unless given."
+    )
+    client_id: Text | None = Field(
+        None, description="Of the API credentials; better from VERDA_CLIENT_ID, because files get copied."
+    )
+    client_secret: Secret | None = Field(
+        None, description="The same; better from VERDA_CLIENT_SECRET or VERDA_CLIENT_SECRET_FILE."
+    )
+    connect_timeout: SomeTime = Field(
+        timedelta(seconds=5),
+        description="For a connection; 5 s, because a healthy API needs a fraction of it.",
+    )
+    read_timeout: SomeTime = Field(
+        timedelta(seconds=30),
+        description="For an answer; 30 s, because giving up early leaves orders whose outcome is unknown.",
+    )
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Use `controller.config.load`, which knows where each value stands."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    cluster_id: Name | None = Field(
+        None,
+        description="Marks what belongs to this cluster; derived from the cluster's own identity, because a constant would be shared.",
+    )
+    namespace: Namespace = Field(
+        DEFAULT_NAMESPACE,
+        description="Of the controller's objects; its own (POD_NAMESPACE, else its service account's), because it may write there.",
+    )
+    pools: tuple[PoolSetting, ...] = Field(
+        (), description="What may be bought; nothing unless given, because it costs money."
+    )
+    machines: tuple[SwitchedMachine, ...] = Field(
+        (), description="Machines to switch on and off instead of buying; none unless given."
+    )
+    limits: Limits = Field(
+        default_factory=Limits, description="Bounds over all pools together, beside each pool's own maximum."
+    )
+    scale_up: ScaleUp = Field(default_factory=ScaleUp, description="How machines are chosen.")
+    scale_down: ScaleDown = Field(
+        default_factory=ScaleDown, description="When and in which order idle machines go."
+    )
+    billing: Billing = Field(
+        default_factory=Billing, description="How the cloud bills, and what an exhausted budget does."
+    )
+    planning: Planning = Field(default_factory=Planning, description="Which pods count.")
+    namespaces: dict[str, NamespaceLimits] = Field(
+        {}, description="Bounds per namespace; none, because most clusters have one team."
+    )
+    headroom: tuple[Headroom, ...] = Field(
+        (), description="Room kept free; none, because free room costs money."
+    )
+    disruption: Disruption = Field(
+        default_factory=Disruption, description="How much may be disturbed at once."
+    )
+    join: dict[str, JoinEntry] = Field({}, description="Ways for a machine to join the cluster, by name.")
+    deadlines: Deadlines = Field(
+        default_factory=Deadlines, description="How long each phase of a machine's life may take."
+    )
+    timing: Timing = Field(default_factory=Timing, description="How often things are looked at.")
+    lease: Lease = Field(default_factory=Lease, description="How replicas agree on who may spend.")
+    verda: Verda = Field(default_factory=Verda, description="How to reach the cloud.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_not_set(cls, data: Any) -> Any:
+        return without_nulls(cls, data)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)

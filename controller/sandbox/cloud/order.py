@@ -1,0 +1,251 @@
+"""Reading the body of a create: every field checked, nothing bought yet.
+
+Pure apart from looking things up. The sentences that clients match on ("Operating system is not valid
+for this instance type") are the real ones. Explicit nulls count as absent, because the SDK sends them
+for everything; unknown fields are ignored, as the API's promise of compatibility implies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.sandbox.cloud.answers import id_list, invalid
+from controller.sandbox.cloud.catalogue import InstanceType
+from controller.sandbox.cloud.model import FATES, KEEP, Script, Tag, Volume
+from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.state import State
+from controller.sandbox.cloud.tags import parse_tags
+
+HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
+REFUSED_VOLUME_TYPES = ("HDD", "HDD_Shared")
+VOLUME_TYPES = ("NVMe", "NVMe_Shared", "NVMe_Local_Storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    name: str
+    size: int
+    type: str
+    fate: str
+    tags: list[Tag]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    kind: InstanceType
+    type_name: str
+    image: str
+    os_name: str
+    hostname: str
+    description: str
+    location: str
+    spot: bool
+    contract: str
+    ssh_key_ids: list[str]
+    script: Script | None
+    tags: list[Tag]
+    os_disk: Disk
+    os_from: Volume | None  # a detached OS disk that is booted again
+    disks: list[Disk]
+    existing: list[Volume]
+
+
+def read_order(state: State, body: Mapping[str, Any]) -> Order:
+    settings = state.settings
+    kind, type_name = _type(state, body)
+    location = _text(body, "location_code")
+    if location not in state.catalogue.codes:
+        raise invalid(f"Invalid location code {location}")
+    hostname = _hostname(state, body)
+    spot, contract = _market(body)
+    slug, os_name, os_from = _image(state, kind, location, body)
+    return Order(
+        kind=kind,
+        type_name=type_name,
+        image=slug,
+        os_name=os_name,
+        hostname=hostname,
+        description=_description(settings, body),
+        location=location,
+        spot=spot,
+        contract=contract,
+        ssh_key_ids=_ssh_keys(state, body),
+        script=_script(state, body),
+        tags=parse_tags(state, body.get("tags")),
+        os_disk=_os_disk(state, body, spot),
+        os_from=os_from,
+        disks=[_extra_disk(state, raw, spot) for raw in _list(body, "volumes")],
+        existing=_existing(state, body, location),
+    )
+
+
+def read_disk_fields(settings: Settings, raw: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Name, size and type of a disk to be made, as in creates of volumes and of instances."""
+    kind = raw.get("type") or "NVMe"
+    if kind in REFUSED_VOLUME_TYPES:
+        raise invalid("HDD volumes can no longer be created")
+    if kind not in VOLUME_TYPES:
+        raise invalid(f"Invalid volume type {kind}")
+    return _text(raw, "name"), _size(settings, raw.get("size"), 1), kind
+
+
+def _text(body: Mapping[str, Any], key: str) -> str:
+    value = body.get(key)
+    if value is None or value == "":
+        raise invalid(f"{key} is required")
+    if not isinstance(value, str):
+        raise invalid(f"{key} must be a string")
+    return value
+
+
+def _list(body: Mapping[str, Any], key: str) -> list[Any]:
+    value = body.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise invalid(f"{key} must be an array")
+    return value
+
+
+def _type(state: State, body: Mapping[str, Any]) -> tuple[InstanceType, str]:
+    name = _text(body, "instance_type")
+    kind = state.type_named(name)
+    if kind is None:
+        raise invalid(f"Invalid instance type {name}")
+    return kind, name
+
+
+def _hostname(state: State, body: Mapping[str, Any]) -> str:
+    hostname = _text(body, "hostname")
+    longest = state.settings.hostname_max
+    if not HOSTNAME.fullmatch(hostname) or not re.search("[A-Za-z]", hostname):
+        raise invalid(
+            "Invalid hostname: letters, digits and hyphens only, at least one letter, no hyphen at an end"
+        )
+    if longest is not None and len(hostname) > longest:
+        raise invalid(f"hostname must be at most {longest} characters long")
+    taken = (other.hostname for other in state.instances.values() if other.live)
+    if state.settings.unique_hostnames and hostname in taken:
+        raise invalid(f"Hostname {hostname} is already in use")
+    return hostname
+
+
+def _description(settings: Settings, body: Mapping[str, Any]) -> str:
+    description = body.get("description") or ""
+    if not isinstance(description, str):
+        raise invalid("description must be a string")
+    if len(description) > settings.description_max:
+        raise invalid(f"description must be at most {settings.description_max} characters long")
+    return description
+
+
+def _market(body: Mapping[str, Any]) -> tuple[bool, str]:
+    spot, contract, pricing = body.get("is_spot") or False, body.get("contract"), body.get("pricing")
+    if not isinstance(spot, bool):
+        raise invalid("is_spot must be a boolean")
+    if contract not in (None, "PAY_AS_YOU_GO", "SPOT", "LONG_TERM"):
+        raise invalid(f"Invalid contract {contract}")
+    if contract == "LONG_TERM":
+        raise invalid("Long-term contracts are not available for this project")
+    if contract == "SPOT" and not spot:
+        raise invalid("contract SPOT requires is_spot")
+    if pricing not in (None, "FIXED_PRICE"):
+        raise invalid("Only FIXED_PRICE pricing is supported")
+    return spot, "SPOT" if spot else "PAY_AS_YOU_GO"
+
+
+def _image(
+    state: State, kind: InstanceType, location: str, body: Mapping[str, Any]
+) -> tuple[str, str, Volume | None]:
+    wanted = _text(body, "image")
+    volume = state.volumes.get(wanted)
+    if volume is not None and volume.is_os_volume:
+        if body.get("os_volume") is not None:
+            raise invalid("os_volume must not be given when image is an OS volume")
+        _check_free(volume, location)
+        image = state.catalogue.image(volume.os_image or "")
+        return volume.os_image or wanted, image.os_name if image else "", volume
+    image = state.catalogue.image(wanted)
+    if image is None or image.slug not in kind.supported_os:
+        raise invalid("Operating system is not valid for this instance type")
+    return image.slug, image.os_name, None
+
+
+def _check_free(volume: Volume, location: str) -> None:
+    if not volume.live or volume.instance_id is not None or volume.fate is not None:
+        raise invalid(f"Volume {volume.id} is not detached")
+    if volume.location != location:
+        raise invalid(f"Volume {volume.id} is not in location {location}")
+
+
+def _existing(state: State, body: Mapping[str, Any], location: str) -> list[Volume]:
+    found = []
+    for volume_id in _list(body, "existing_volumes"):
+        volume = state.volumes.get(volume_id) if isinstance(volume_id, str) else None
+        if volume is None:
+            raise invalid(f"Invalid volume id {volume_id}")
+        _check_free(volume, location)
+        found.append(volume)
+    return found
+
+
+def _ssh_keys(state: State, body: Mapping[str, Any]) -> list[str]:
+    raw = body.get("ssh_key_ids")
+    keys = id_list(raw, "ssh_key_ids") if raw else []
+    if state.settings.require_ssh_key and not keys:
+        raise invalid("At least one SSH key is required")
+    if not state.settings.any_ssh_key and not all(key in state.ssh_keys for key in keys):
+        raise invalid("Invalid ssh-key ID")
+    return keys
+
+
+def _script(state: State, body: Mapping[str, Any]) -> Script | None:
+    script_id = body.get("startup_script_id")
+    if script_id is None:
+        return None
+    script = state.scripts.get(script_id) if isinstance(script_id, str) else None
+    if script is None:
+        raise invalid("Invalid startup script ID")
+    return script
+
+
+def _fate(settings: Settings, raw: Mapping[str, Any], spot: bool) -> str:
+    if "on_spot_discontinue" not in raw:
+        return KEEP
+    fate = raw["on_spot_discontinue"]
+    if not spot and (fate is not None or not settings.null_on_spot_discontinue):
+        raise invalid("on_spot_discontinue can only be set for spot instances")
+    if fate is not None and fate not in FATES:
+        raise invalid("on_spot_discontinue must be one of " + ", ".join(FATES))
+    return fate or KEEP
+
+
+def _size(settings: Settings, value: Any, smallest: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid("size must be an integer number of gigabytes")
+    if not smallest <= value <= settings.volume_max_gb:
+        raise invalid(f"size must be between {smallest} and {settings.volume_max_gb} GB")
+    return value
+
+
+def _os_disk(state: State, body: Mapping[str, Any], spot: bool) -> Disk:
+    raw, settings = body.get("os_volume"), state.settings
+    if raw is None:
+        name = f"OS-{state.rng.getrandbits(32):08x}"
+        return Disk(name, settings.os_volume_default_gb, "NVMe", KEEP, [])
+    if not isinstance(raw, dict):
+        raise invalid("os_volume must be an object")
+    size = _size(settings, raw.get("size"), settings.os_volume_min_gb)
+    return Disk(
+        _text(raw, "name"), size, "NVMe", _fate(settings, raw, spot), parse_tags(state, raw.get("tags"))
+    )
+
+
+def _extra_disk(state: State, raw: Any, spot: bool) -> Disk:
+    if not isinstance(raw, dict):
+        raise invalid("volumes must be an array of objects")
+    name, size, kind = read_disk_fields(state.settings, raw)
+    return Disk(name, size, kind, _fate(state.settings, raw, spot), parse_tags(state, raw.get("tags")))

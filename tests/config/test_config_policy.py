@@ -1,0 +1,166 @@
+"""Defaults, what planning gets to see, and what is told because it has no effect yet."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from controller.config.load import load, load_dict
+from controller.config.policy import to_policy
+from controller.config.settings import Settings
+from controller.domain.kube import Taint
+from controller.domain.names import hostname
+from controller.domain.policy import Deadlines, Limits, Policy, Pool
+
+POOL = {"name": "a100", "instance_types": ["1A100.22V"], "max": 4}
+
+
+def test_the_defaults_are_those_that_the_domain_states_too() -> None:
+    assert to_policy(Settings(), cluster_id="home") == Policy(cluster_id="home")
+    assert to_policy(load_dict({"pools": [POOL]}).settings, cluster_id="home").pools == (
+        Pool(name="a100", instance_types=("1A100.22V",), max=4),
+    )
+
+
+def test_a_pool_is_translated_field_by_field() -> None:
+    pool = {
+        **POOL,
+        "gpu_models": ["A100 80GB"],
+        "min_gpu_memory_gb": 40,
+        "max_gpus": 2,
+        "locations": ["FIN-03", "FIN-01"],
+        "market": "prefer_spot",
+        "min": 1,
+        "max_price_per_hour": 3.1,
+        "image": ["one", "two"],
+        "disk_gb": 200,
+        "ssh_key_ids": ["k"],
+        "labels": {"team": "ml"},
+        "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, "a:NoExecute"],
+        "resources": {"nvidia.com/mig-1g.10gb": 7, "cpu": "1500m", "memory": "1.5Gi"},
+        "arm64": True,
+        "startup_taint": True,
+        "pause": "scale-up",
+    }
+    settings = load_dict(
+        {"cluster_id": "home", "pools": [pool], "join": {"k": {"startup_script_id": "s"}}}
+    ).settings
+    assert to_policy(settings).pools == (
+        Pool(
+            name="a100",
+            instance_types=("1A100.22V",),
+            gpu_models=("A100 80GB",),
+            min_gpu_memory_gb=40,
+            max_gpus=2,
+            locations=("FIN-03", "FIN-01"),
+            market="prefer_spot",
+            min=1,
+            max=4,
+            max_price_per_hour=Decimal("3.1"),
+            images=("one", "two"),
+            disk_gb=200,
+            ssh_key_ids=("k",),
+            labels={"team": "ml"},
+            taints=(Taint("nvidia.com/gpu", "present"), Taint("a", "", "NoExecute")),
+            resources={"nvidia.com/mig-1g.10gb": 7, "cpu": 1500, "memory": 3 * 2**29},
+            join="k",
+            arm64=True,
+            startup_taint=True,
+            pause="scale-up",
+        ),
+    )
+
+
+def test_the_rest_is_translated_in_seconds() -> None:
+    settings = load_dict(
+        {
+            "cluster_id": "home",
+            "namespace": "ops",
+            "limits": {
+                "machines": 1,
+                "gpus": 2,
+                "price_per_hour": 3,
+                "price_per_month": 4,
+                "launches_per_minute": 5,
+            },
+            "scale_up": {"strategy": "cheapest"},
+            "scale_down": {"cooldown": "1m"},
+            "disruption": {"budget": 3},
+            "planning": {"scheduler_names": ["mine"], "priority_cutoff": 0, "ignore_namespaces": ["x"]},
+            "deadlines": {
+                "launch": "1m",
+                "unknown_create": {"lists": 4, "over": 90},
+                "backoff": {"first": "1s"},
+            },
+        }
+    ).settings
+    assert to_policy(settings, cluster_id="derived") == Policy(
+        cluster_id="home",
+        namespace="ops",
+        limits=Limits(
+            machines=1, gpus=2, price_per_hour=Decimal(3), price_per_month=Decimal(4), launches_per_minute=5
+        ),
+        deadlines=Deadlines(launch=60, unknown_lists=4, unknown_over=90, backoff_first=1),
+        strategy="cheapest",
+        cooldown=60,
+        disruption_budget="3",
+        scheduler_names=("mine",),
+        priority_cutoff=0,
+        ignore_namespaces=("x",),
+    )
+
+
+def test_without_any_cluster_id_there_is_no_policy() -> None:
+    with pytest.raises(ValueError, match="cluster id"):
+        to_policy(Settings())
+
+
+@pytest.mark.parametrize(("template", "reserves"), [("k3s", False), ("kubeadm", True)])
+def test_memory_is_kept_back_where_the_kubelet_does_so(template: str, reserves: bool) -> None:
+    entry = {"template": template, "server": "https://x", "token_from": {"secret": {"name": "a", "key": "b"}}}
+    settings = load_dict({"pools": [POOL], "join": {"here": entry}}).settings
+    assert to_policy(settings, cluster_id="c").kubelet_reserves_memory is reserves
+
+
+def test_the_longest_names_make_a_hostname_of_at_most_60() -> None:
+    pool = {**POOL, "name": "p" * 20}
+    settings = load_dict({"cluster_id": "c" * 20, "pools": [pool]}).settings
+    policy = to_policy(settings)
+    assert len(hostname(policy.cluster_id, policy.pools[0].name, "a" * 10)) <= 60
+
+
+def test_what_has_no_effect_yet_is_told_with_its_value() -> None:
+    text = """\
+machines:
+  - {name: w1, gpu_count: 4, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}
+limits: {price_per_month: 3000}
+billing: {increment_s: 600, reserve_hours: 2}
+namespaces: {team-a: {gpus: 2}}
+headroom: [{pool: a, gpus: 1}]
+disruption: {windows: [night]}
+pools: [{name: a, gpu_models: [X], max: 1, labels: {topology.kubernetes.io/zone: z}}]
+join: {mine: {startup_script_id: s}}
+"""
+    loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
+    later = "has no effect in this version yet"
+    assert loaded.warnings == [
+        "config.yaml:1: machines = w1: switched machines are not driven by this version yet",
+        f"config.yaml:3: limits.price_per_month = 3000: {later}",
+        f"config.yaml:4: billing.reserve_hours = 2: {later}",
+        f'config.yaml:5: namespaces = {{"team-a": {{"gpus": 2, "price_per_hour": null}}}}: {later}',
+        f'config.yaml:6: headroom = [{{"pool": "a", "gpus": 1, "schedule": null, "max_price_per_hour": null}}]: {later}',
+        f'config.yaml:7: disruption.windows = ["night"]: {later}',
+        'config.yaml:8: pools[0].labels["topology.kubernetes.io/zone"] = z: '
+        "is set from the machine's own facts instead",
+    ]
+    assert to_policy(loaded.settings, cluster_id="c").pools[0].labels == {}
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["team", "example.com/team", "node.kubernetes.io/x", "a.node.kubernetes.io/x", "kubelet.kubernetes.io/x"],
+)
+def test_a_label_that_a_kubelet_may_set_is_taken(label: str) -> None:
+    settings = load_dict({"pools": [{**POOL, "labels": {label: "x"}}]}).settings
+    assert to_policy(settings, cluster_id="c").pools[0].labels == {label: "x"}
