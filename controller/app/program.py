@@ -58,7 +58,6 @@ class Program:
         identity: str,
         dry_run: bool = False,
     ) -> None:
-        settings = loaded.settings
         self.loaded = loaded
         self.policy = policy
         self._connection = connection

@@ -54,7 +54,10 @@ class Stage:
         cloud: Mapping[str, Any] | None = None,
         cluster: Mapping[str, Any] | None = None,
         boots: bool = True,
+        neighbour: Stage | None = None,
     ) -> None:
+        """`neighbour`: share that stage's cloud account instead of having one."""
+        self._neighbour = neighbour
         self.cloud = CloudWorld(time.time, random.Random(seed), CloudSettings().changed(dict(cloud or {})))
         settings = ClusterSettings()
         settings.change(dict(cluster or {}))
@@ -73,13 +76,19 @@ class Stage:
         return str(Path(self._folder.name) / "kubeconfig")
 
     async def __aenter__(self) -> Stage:
-        cloud = await serve(self.cloud, faults=self.cloud_faults)
         cluster = await serve(self.cluster, faults=self.cluster_faults)
-        self._running = [cloud, cluster]
-        self.cloud_url, self.cluster_url = cloud.url, cluster.url
-        Path(self.kubeconfig).write_text(json.dumps(kubeconfig_of(cluster.url)), encoding="utf-8")
+        self._running = [cluster]
+        self.cluster_url = cluster.url
+        if self._neighbour is not None:
+            self.cloud, self.cloud_url = self._neighbour.cloud, self._neighbour.cloud_url
+            self.cloud_faults = self._neighbour.cloud_faults
+        else:
+            cloud = await serve(self.cloud, faults=self.cloud_faults)
+            self._running.append(cloud)
+            self.cloud_url = cloud.url
+        self._write_kubeconfig()
         if self._boots:
-            self._machines = asyncio.create_task(follow(cloud.url, Poll(self.cluster, None)))
+            self._machines = asyncio.create_task(follow(self.cloud_url, Poll(self.cluster, None)))
         self._http = aiohttp.ClientSession()
         await self.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
         await self.create(
@@ -103,6 +112,9 @@ class Stage:
         for running in self._running:
             await running.stop()
         self._folder.cleanup()
+
+    def _write_kubeconfig(self) -> None:
+        Path(self.kubeconfig).write_text(json.dumps(kubeconfig_of(self.cluster_url)), encoding="utf-8")
 
     # -- the worlds, as a user would reach them ----------------------------------------------------
 
@@ -137,6 +149,14 @@ class Stage:
     async def pods(self) -> dict[str, dict[str, Any]]:
         found = await self.get("/api/v1/namespaces/default/pods")
         return {pod["metadata"]["name"]: pod for pod in found["items"]}
+
+    async def tell_cloud(self, method: str, path: str, body: Any) -> Any:
+        """A control path of the sandbox cloud."""
+        async with self._http.request(method, f"{self.cloud_url}/_sandbox/{path}", json=body) as answer:
+            text = await answer.text()
+            if answer.status >= 300:
+                raise RuntimeError(f"{method} {path}: {text}")
+            return json.loads(text) if answer.content_type == "application/json" and text else text
 
     async def bill(self) -> dict[str, Any]:
         async with self._http.get(self.cloud_url + "/_sandbox/state") as answer:

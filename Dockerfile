@@ -1,0 +1,28 @@
+# The image holds Python, the hashed run-time requirements and this program, and runs without root, a
+# shell or a writable disk.
+ARG PYTHON=3.13
+
+FROM python:${PYTHON}-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY requirements.txt requirements-dev.txt ./
+RUN python -m venv /opt/app \
+    && /opt/app/bin/python -m pip install --require-hashes --only-binary=:all: -r requirements.txt
+# The build backend comes pinned and hashed too, and stays out of the final image.
+RUN awk '/^setuptools==/ { on = 1 } on { print } on && !/\\$/ { exit }' requirements-dev.txt > build.txt \
+    && python -m pip install --require-hashes --no-deps -r build.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY controller controller
+COPY compat_grpc compat_grpc
+RUN python -m pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /dist . \
+    && /opt/app/bin/python -m pip install --no-deps --no-index /dist/*.whl \
+    && /opt/app/bin/python -m pip uninstall --yes pip
+
+FROM python:${PYTHON}-slim
+ENV PATH=/opt/app/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+COPY --from=build /opt/app /opt/app
+USER 65532:65532
+WORKDIR /tmp
+EXPOSE 8080
+ENTRYPOINT ["verda-gpu-autoscaler"]
+CMD ["run"]

@@ -1,0 +1,78 @@
+{{- define "gpuas.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "gpuas.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "gpuas.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "gpuas.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuas.selector" -}}
+app.kubernetes.io/name: {{ include "gpuas.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "gpuas.labels" -}}
+{{ include "gpuas.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "gpuas.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gpuas.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is needed when serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The settings file. A whole file (--set-file config=…) stays as it is, comments included. */}}
+{{- define "gpuas.settings" -}}
+{{- if kindIs "string" .Values.config -}}
+{{- .Values.config -}}
+{{- else -}}
+{{- toYaml .Values.config -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Names of the Secrets with join tokens, as a JSON list: the only Secrets that may be read. */}}
+{{- define "gpuas.joinSecrets" -}}
+{{- $names := list -}}
+{{- range $entry := (include "gpuas.settings" . | fromYaml).join -}}
+{{- with (dig "token_from" "secret" "name" "" (default dict $entry)) -}}
+{{- $names = append $names . -}}
+{{- end -}}
+{{- end -}}
+{{- $names | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{- define "gpuas.secret" -}}
+{{- default (include "gpuas.fullname" .) .Values.existingSecret -}}
+{{- end -}}
+
+{{/* What can be known to be wrong before anything is installed. */}}
+{{- define "gpuas.check" -}}
+{{- $settings := include "gpuas.settings" . | fromYaml -}}
+{{- if hasKey $settings "Error" -}}
+{{- fail (printf "config is not YAML: %s" $settings.Error) -}}
+{{- end -}}
+{{- if not (or $settings.pools $settings.machines) -}}
+{{- fail "config.pools is empty: name at least one pool of machines that may be bought (or config.machines to switch)" -}}
+{{- end -}}
+{{- $given := or .Values.credentials.clientId .Values.credentials.clientSecret -}}
+{{- if and .Values.existingSecret $given -}}
+{{- fail "give either existingSecret or credentials, not both" -}}
+{{- end -}}
+{{- if and $given (not (and .Values.credentials.clientId .Values.credentials.clientSecret)) -}}
+{{- fail "credentials needs both clientId and clientSecret" -}}
+{{- end -}}
+{{- if and $settings.pools (not .Values.existingSecret) (not $given) -}}
+{{- fail "no API credentials: set existingSecret (keys client-id and client-secret), or credentials.clientId and credentials.clientSecret" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,94 @@
+"""Who is near a pod: required pod affinity and anti-affinity, and topology spread, pure.
+
+Worked out once per attempt, because each term speaks of whole topology domains. Quirks kept: the first
+pod of a group that wants to be near itself may start anywhere; bound pods keep others off by their own
+anti-affinity; namespace labels are not looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.sandbox.cluster.fit import (
+    ANTI,
+    EXISTING_ANTI,
+    NEAR,
+    SPREAD,
+    NodeRoom,
+    Wish,
+    selects_node,
+)
+from controller.sandbox.cluster.resources import Obj
+from controller.sandbox.cluster.selectors import Labels, matches
+
+
+class Neighbours:
+    """Which topology domains hold pods that the terms of one wish speak of: worked out once per attempt."""
+
+    def __init__(self, wish: Wish, rooms: Iterable[NodeRoom], any_anti: bool) -> None:
+        self.near = [self._domains(term, wish, rooms) for term in wish.near]
+        self.anti = [self._domains(term, wish, rooms) for term in wish.anti]
+        self.kept_off: set[tuple[str, str]] = set()  # (topology key, value) where others refuse the wish
+        if any_anti:
+            for room in rooms:
+                for placed in room.pods.values():
+                    for term in placed.anti:
+                        key = term.get("topologyKey", "")
+                        if key in room.labels and _speaks_of(
+                            term, placed.namespace, wish.namespace, wish.labels
+                        ):
+                            self.kept_off.add((key, room.labels[key]))
+        self.spread = [self._counts(each, wish, rooms) for each in wish.spread]
+
+    @staticmethod
+    def _domains(term: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> set[str]:
+        key = term.get("topologyKey", "")
+        return {
+            room.labels[key]
+            for room in rooms
+            if key in room.labels
+            and any(_speaks_of(term, wish.namespace, p.namespace, p.labels) for p in room.pods.values())
+        }
+
+    @staticmethod
+    def _counts(constraint: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> dict[str, int]:
+        key, counts = constraint["topologyKey"], dict[str, int]()
+        for room in rooms:
+            if key in room.labels and selects_node(wish.spec, room.name, room.labels):
+                here = sum(
+                    p.namespace == wish.namespace and matches(p.labels, constraint.get("labelSelector"))
+                    for p in room.pods.values()
+                )
+                counts[room.labels[key]] = counts.get(room.labels[key], 0) + here
+        return counts
+
+    def refusal(self, wish: Wish, room: NodeRoom) -> str | None:
+        for constraint, counts in zip(wish.spread, self.spread, strict=True):
+            value = room.labels.get(constraint["topologyKey"])
+            if value is None:
+                return f"{SPREAD} (missing required label)"
+            mine = int(matches(wish.labels, constraint.get("labelSelector")))
+            if counts.get(value, 0) + mine - min(counts.values(), default=0) > constraint.get("maxSkew", 1):
+                return SPREAD
+        for term, domains in zip(wish.near, self.near, strict=True):
+            value = room.labels.get(term.get("topologyKey", ""))
+            # The first pod of a group that wants to be near itself may start anywhere.
+            alone = not domains and _speaks_of(term, wish.namespace, wish.namespace, wish.labels)
+            if value is None or (value not in domains and not alone):
+                return NEAR
+        for term, domains in zip(wish.anti, self.anti, strict=True):
+            if room.labels.get(term.get("topologyKey", "")) in domains:
+                return ANTI
+        if any(room.labels.get(key) == value for key, value in self.kept_off):
+            return EXISTING_ANTI
+        return None
+
+
+def _speaks_of(term: Obj, owner: str, namespace: str, labels: Labels) -> bool:
+    """Whether an affinity term of a pod in namespace `owner` means a pod."""
+    if term.get("namespaceSelector") is None:
+        if namespace not in (term.get("namespaces") or [owner]):
+            return False
+    elif term["namespaceSelector"] and namespace not in (term.get("namespaces") or []):
+        return False  # namespace labels are not looked up; an empty selector means every namespace
+    return matches(labels, term.get("labelSelector"))

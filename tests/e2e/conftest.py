@@ -1,0 +1,42 @@
+"""What the end-to-end tests share: the real programs they drive, and a bound on each test's time."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+LONGEST = 120  # seconds; a hung peer must not hang the whole run
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"the test took longer than {LONGEST} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LONGEST)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def _tool(variable: str) -> str:
+    path = os.environ.get(variable, "")
+    if not Path(path).is_file():
+        pytest.fail(f"{variable} names no program; run tests/e2e/run, which builds it", pytrace=False)
+    return path
+
+
+@pytest.fixture(scope="session")
+def kubectl_bin() -> str:
+    return _tool("KUBECTL_BIN")
+
+
+@pytest.fixture(scope="session")
+def helm_bin() -> str:
+    return _tool("HELM_BIN")
