@@ -46,7 +46,9 @@ class Window:
         while (left := self.due(tick_at) - self._monotonic()) > 0:
             self._changed.clear()
             try:
-                await asyncio.wait_for(self._changed.wait(), left)
+                # Not wait_for: on Python 3.11 it may swallow a cancellation that arrives with the event.
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
             except TimeoutError:
                 break
         self._first, self._now = None, False

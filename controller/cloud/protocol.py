@@ -41,7 +41,7 @@ class Cloud(Protocol):
         """Types, prices and what is available where, now."""
 
     async def inventory(self) -> Inventory:
-        """Every instance of the account, ours or not. Raises rather than return a list known to be cut."""
+        """Every instance of the account, ours or not; `complete` is false if the list is known to be cut."""
 
     async def instance(self, instance_id: str) -> Instance | None:
         """One instance, read by id; None if the cloud does not know it (any more)."""

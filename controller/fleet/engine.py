@@ -252,7 +252,8 @@ class Fleet:
         """Let orders that are on the wire end, record them; everything else is resumed after the next start."""
         await self.flights.stop(patience)
         try:
-            await asyncio.wait_for(self.ledger.flush(), patience)
+            async with asyncio.timeout(patience):
+                await self.ledger.flush()
         except (LedgerError, TimeoutError) as error:
             log.warning("the ledger was not written at the end", extra={"error": str(error)})
 

@@ -84,7 +84,9 @@ async def _keep_time(tick: Callable[[], float | None], touched: asyncio.Event) -
             log.exception("a timer of the sandbox failed")
             pause = 1.0
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(touched.wait(), None if pause is None else max(pause, SHORTEST_TICK))
+            # Not wait_for: on Python 3.11 it may swallow a cancellation that arrives together with the event.
+            async with asyncio.timeout(None if pause is None else max(pause, SHORTEST_TICK)):
+                await touched.wait()
 
 
 class _Carrier:

@@ -1,0 +1,202 @@
+"""What an answer to a changing call means: it happened, it was refused for a reason, or nobody knows. Pure.
+
+The API has no idempotency keys, so this table is what stands between a lost answer and a machine paid
+twice: only statuses that are known to be sent before anything happened count as refused. The quirks:
+the error body is `{code, message}` with a message that may be a list, or no JSON at all when a proxy
+answers; "no capacity" and "the API is down" share status 503; the same refusal of a delete came with
+different statuses over the years, so its sentence decides; a 202 may carry an error inside; and the id
+of a new thing is bare text that has been seen quoted and with a newline.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any
+
+from controller.cloud.verda.wire import exact_json
+from controller.domain.outcome import Happened, Outcome, Refused, Unknown
+from controller.domain.reason import Reason
+
+
+class Call(StrEnum):
+    CREATE = "create"
+    DELETE = "delete"
+    DELETE_VOLUME = "delete volume"
+    CREATE_SCRIPT = "create script"
+    DELETE_SCRIPT = "delete script"
+
+
+# These, and no others, are sent before anything was done.
+REFUSALS: dict[int, Reason] = {
+    400: Reason.BAD_REQUEST,
+    401: Reason.UNAUTHORISED,
+    402: Reason.NO_FUNDS,
+    403: Reason.UNAUTHORISED,
+    404: Reason.BAD_REQUEST,
+    409: Reason.BAD_REQUEST,
+    422: Reason.BAD_REQUEST,
+    429: Reason.RATE_LIMITED,
+}
+
+_CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
+_QUOTA = re.compile(r"limit exceeded|quota", re.IGNORECASE)
+_IMAGE = re.compile(r"operating system is not valid", re.IGNORECASE)
+_GONE = {
+    Call.DELETE: re.compile(
+        r"invalid instance id|discontinue an? (already )?(discontinued|deleted|deleting)\b", re.I
+    ),
+    Call.DELETE_VOLUME: re.compile(r"invalid volume id|already (permanently )?deleted", re.I),
+    Call.DELETE_SCRIPT: re.compile(r"invalid (startup )?script id", re.I),
+}
+_NOT_YET = {
+    Call.DELETE: re.compile(r"provisioning|not allowed", re.I),
+    Call.DELETE_VOLUME: re.compile(r"attached|not allowed", re.I),
+    Call.DELETE_SCRIPT: re.compile(r"not allowed", re.I),
+}
+_ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
+_RIGHTS = re.compile(r"scope|token|credential|unauthori[sz]ed", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LONGEST_MESSAGE = 200
+
+
+def classify(
+    status: int, body: str, call: Call, *, retry_after: float | None = None, target: str = ""
+) -> Outcome:
+    """The outcome of a call. `target` is the id that a delete was for."""
+    if call in _CREATES:
+        return _of_create(status, body, call, retry_after)
+    return _of_delete(status, body, call, retry_after, target)
+
+
+def _of_create(status: int, body: str, call: Call, retry_after: float | None) -> Outcome:
+    if 200 <= status < 300:
+        found = parse_id(body)
+        return Happened(found) if found else Unknown(f"{call}: answered {status} without a readable id")
+    code, message = error_of(body)
+    told = _told(call, status, code, message)
+    if status == 503 and code == "service_unavailable" and call is Call.CREATE:
+        return Refused(Reason.NO_CAPACITY, told, retry_after)
+    reason = REFUSALS.get(status)
+    if reason is None:
+        return Unknown(told)
+    if code == "insufficient_funds":
+        reason = Reason.NO_FUNDS
+    elif reason is Reason.BAD_REQUEST or status == 403:
+        if _QUOTA.search(f"{code} {message}"):
+            reason = Reason.QUOTA
+        elif _IMAGE.search(message):
+            reason = Reason.IMAGE_NOT_SUPPORTED
+    return Refused(reason, told, retry_after)
+
+
+def _of_delete(status: int, body: str, call: Call, retry_after: float | None, target: str) -> Outcome:
+    if status == 204:
+        return Happened(target)
+    if 200 <= status < 300:
+        return _of_results(status, body, call, retry_after, target)
+    code, message = error_of(body)
+    if status == 404 and body.lstrip().startswith("<"):
+        # A page of HTML comes from a proxy or from a wrong base URL, and proves nothing.
+        return Unknown(_told(call, status, code, message))
+    return _of_refused_delete(status, code, message, call, retry_after, target)
+
+
+def _of_refused_delete(
+    status: int, code: str, message: str, call: Call, retry_after: float | None, target: str
+) -> Outcome:
+    told = _told(call, status, code, message)
+    reason = REFUSALS.get(status)
+    if reason is None:
+        return Unknown(told)
+    if status == 404 or (status in _ABOUT_THE_STATE and _GONE[call].search(message)):
+        return Happened(target)
+    if status in _ABOUT_THE_STATE:
+        forbidden = code == "forbidden_action" and not _RIGHTS.search(message)
+        if forbidden or status == 409 or _NOT_YET[call].search(message):
+            reason = Reason.NOT_ALLOWED_YET
+    return Refused(reason, told, retry_after)
+
+
+def _of_results(status: int, body: str, call: Call, retry_after: float | None, target: str) -> Outcome:
+    """A 2xx of an action: a list with one result for each id; older answers have no body at all."""
+    try:
+        results = exact_json(body)
+    except ValueError:
+        results = None
+    rows = [row for row in results if isinstance(row, dict)] if isinstance(results, list) else []
+    ours = [row for row in rows if str(row.get("instanceId", "")).lower() == target.lower()]
+    if not ours:
+        if status == 207:
+            return Unknown(f"{call}: answered 207 without a result for {target}")
+        return Happened(target)
+    if ours[0].get("status") != "error":
+        return Happened(target)
+    inner, text = ours[0].get("statusCode"), message_of(ours[0].get("error"))
+    # Without a status of its own the sentence decides, like that of any refusal.
+    inner = inner if isinstance(inner, int) and inner >= 400 else 400
+    code = "forbidden_action" if inner == 403 else ""
+    return _of_refused_delete(inner, code, text, call, retry_after, target)
+
+
+def error_of(body: str) -> tuple[str, str]:
+    """Code and message of an error body; both empty if the body is not the API's own."""
+    try:
+        value = exact_json(body)
+    except ValueError:
+        return "", ""
+    if not isinstance(value, dict):
+        return "", ""
+    return str(value.get("code") or ""), message_of(value)
+
+
+def message_of(value: Any) -> str:
+    message = value.get("message") if isinstance(value, dict) else value
+    if isinstance(message, list):
+        message = "; ".join(str(part) for part in message)
+    return " ".join(str(message or "").split())
+
+
+def _told(call: Call, status: int, code: str, message: str) -> str:
+    """One line for people. A script's text may come back in a refusal and carries a token: not quoted."""
+    if call is Call.CREATE_SCRIPT and not (_QUOTA.search(message) and len(message) < 80):
+        message = ""
+    words = message[:_LONGEST_MESSAGE] or code or "without an explanation"
+    return f"{call}: answered {status}: {words}"
+
+
+def parse_id(body: str) -> str:
+    """The id in a body, however it is wrapped, or "" if there is none."""
+    value: Any = body
+    for _ in range(3):
+        if isinstance(value, str):
+            text: str = value.strip().lstrip("\ufeff").lower()
+            if _UUID.fullmatch(text):
+                return text
+            try:
+                value = exact_json(text)
+            except ValueError:
+                return ""
+        if isinstance(value, dict):
+            value = value.get("id")
+        elif isinstance(value, list) and len(value) == 1:
+            value = value[0]
+    return ""
+
+
+def retry_after(header: str, now: float) -> float | None:
+    """Seconds to wait, from a Retry-After that is a number or an HTTP date."""
+    text = header.strip()
+    if not text:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - now)

@@ -1,0 +1,174 @@
+"""What is read from Verda: the catalogue, the inventory, disks and scripts, each as a whole or not at all.
+
+Quirks dealt with here: there are two availability lists, and without `is_spot` only one is answered; a
+list that is shorter than its own X-Total-Count proves nothing; scripts come in pages whose size is the
+server's to cap; disks in the trash are a list of their own and count against the quota for four days;
+an instance that is not known is a 404 or a 400 "Invalid instance id", depending on the API's age.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from controller.cloud.protocol import CloudError
+from controller.cloud.verda import parsing
+from controller.cloud.verda.answers import Call, classify
+from controller.cloud.verda.calls import Calls
+from controller.cloud.verda.offers import offers
+from controller.cloud.verda.wire import Answer
+from controller.domain.cloudthings import Catalogue, Instance, InstanceType, Inventory, Script, Volume
+from controller.domain.outcome import Happened
+from controller.domain.reason import Reason
+
+T = TypeVar("T")
+Parse = Callable[[Mapping[str, Any]], T]
+log = logging.getLogger(__name__)
+
+SCRIPT_PAGE = 100  # the most that the API gives at once
+MOST_SCRIPT_PAGES = 1010  # 10 000 scripts is the hard limit of a project, and a page may be capped at 10
+
+
+class Reads:
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        clock: Callable[[], float],
+        types_ttl: float,
+        locations_ttl: float,
+        currency: str,
+    ) -> None:
+        self._calls = calls
+        self._clock = clock
+        self._currency = currency
+        self._types: _Kept[tuple[InstanceType, ...]] = _Kept(self._read_types, types_ttl, clock)
+        self._locations: _Kept[tuple[str, ...]] = _Kept(self._read_locations, locations_ttl, clock)
+
+    async def catalogue(self) -> Catalogue:
+        at = self._clock()
+        types, places, on_demand, spot = await asyncio.gather(
+            self._types.get(), self._locations.get(), self._read_stock("false"), self._read_stock("true")
+        )
+        return Catalogue(at=at, offers=offers(types, places, on_demand, spot), currency=self._currency)
+
+    async def _read_types(self) -> tuple[InstanceType, ...]:
+        path = "/instance-types"
+        answer = await self._calls.read(path, params={"currency": self._currency})
+        return _rows(answer, parsing.instance_type, path)[0]
+
+    async def _read_locations(self) -> tuple[str, ...]:
+        path = "/locations"
+        return _rows(await self._calls.read(path), parsing.location, path)[0]
+
+    async def _read_stock(self, is_spot: str) -> dict[str, frozenset[str]]:
+        path = "/instance-availability"
+        answer = await self._calls.read(path, params={"is_spot": is_spot})
+        return dict(_rows(answer, parsing.availability, path)[0])
+
+    async def inventory(self) -> Inventory:
+        path = "/instances"
+        at = self._clock()  # before the call: what is listed is at least as new
+        answer = await self._calls.read(path)
+        found, broken = _rows(answer, parsing.instance, path)
+        complete = not broken and not _is_cut(answer, len(found))
+        if not complete:
+            log.warning("%s: the list is not complete, so nothing is concluded from what it lacks", path)
+        return Inventory(at=at, instances=found, complete=complete)
+
+    async def instance(self, instance_id: str) -> Instance | None:
+        path = "/instances/{id}"
+        answer = await self._calls.read(path, path_params={"id": instance_id})
+        if answer.status >= 400 and isinstance(classify(answer.status, answer.text, Call.DELETE), Happened):
+            return None  # what a delete would call gone
+        row = _value(answer, path)
+        try:
+            return parsing.instance(row if isinstance(row, dict) else {})
+        except parsing.Unreadable as problem:
+            raise _unusable(path, str(problem)) from None
+
+    async def volumes(self) -> tuple[Volume, ...]:
+        kept, trash = await asyncio.gather(
+            self._every_volume("/volumes", parsing.volume), self._every_volume("/volumes/trash", _trashed)
+        )
+        found = {volume.id: volume for volume in (*kept, *trash)}
+        return tuple(volume for volume in found.values() if volume.status != _PURGED)
+
+    async def _every_volume(self, path: str, parse: Parse[Volume]) -> tuple[Volume, ...]:
+        answer = await self._calls.read(path)
+        found, broken = _rows(answer, parse, path)
+        if _is_cut(answer, len(found) + broken):
+            raise _unusable(path, "the list is shorter than its own count")
+        return found
+
+    async def scripts(self, prefix: str) -> tuple[Script, ...]:
+        found: dict[str, Script] = {}
+        listed = 0
+        for page in range(1, MOST_SCRIPT_PAGES):
+            params = {"page": str(page), "pageSize": str(SCRIPT_PAGE), "name": prefix}
+            answer = await self._calls.read("/scripts", params=params)
+            some, broken = _rows(answer, parsing.script, "/scripts")
+            new = {script.id: script for script in some if script.id not in found}
+            found.update(new)
+            listed += len(some) + broken
+            if not new or (_total(answer) is not None and not _is_cut(answer, listed)):
+                break
+        return tuple(script for script in found.values() if script.name.startswith(prefix))
+
+
+_PURGED = "purged"  # a word of ours: gone for good, costs nothing
+
+
+def _trashed(row: Mapping[str, Any]) -> Volume:
+    status = _PURGED if row.get("is_permanently_deleted") is True else "deleted"
+    return parsing.volume({**row, "status": status})
+
+
+def _rows(answer: Answer, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
+    try:
+        return parsing.rows(_value(answer, path), parse, path)
+    except parsing.Unreadable as problem:
+        raise _unusable(path, str(problem)) from None
+
+
+def _value(answer: Answer, path: str) -> Any:
+    if answer.status >= 300:
+        raise _unusable(path, f"answered {answer.status}")
+    try:
+        return answer.json()
+    except ValueError:
+        raise _unusable(path, "the answer is no JSON") from None
+
+
+def _unusable(path: str, problem: str) -> CloudError:
+    return CloudError(Reason.UNAVAILABLE, f"GET {path}: {problem}; if it stays so, check VERDA_BASE_URL")
+
+
+def _total(answer: Answer) -> int | None:
+    text = answer.header("X-Total-Count").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _is_cut(answer: Answer, listed: int) -> bool:
+    total = _total(answer)
+    return total is not None and total > listed
+
+
+class _Kept(Generic[T]):
+    """A value that is read again when it is older than its time; many askers share one reading."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], ttl: float, clock: Callable[[], float]) -> None:
+        self._read = read
+        self._ttl = ttl
+        self._clock = clock
+        self._held: tuple[float, T] | None = None
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> T:
+        async with self._lock:
+            now = self._clock()
+            if self._held is None or not 0 <= now - self._held[0] < self._ttl:
+                self._held = (now, await self._read())
+            return self._held[1]

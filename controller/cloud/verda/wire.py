@@ -1,0 +1,63 @@
+"""What passes between the adapter and Verda's HTTP API: an answer, or trouble on the way to one.
+
+Light on purpose (no SDK, no sockets), so that what decides about answers can be imported and tested
+alone. The quirk dealt with here: prices come as decimal strings in one place and as JSON numbers in
+another, so numbers are read as `Decimal` and never pass through binary floating point.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Literal
+
+import msgspec
+
+from controller.domain.reason import Reason
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Any answer with a status, good or bad. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name.lower(), "")
+
+    def json(self) -> Any:
+        """The body as JSON with exact numbers; ValueError if it is none."""
+        return exact_json(self.text)
+
+
+class Trouble(Exception):
+    """No answer. `not_sent`: provably nothing left this process; `unknown`: it may have arrived.
+
+    The message is one line, safe to show: it never carries a token, a secret or a body.
+    """
+
+    def __init__(
+        self,
+        kind: Literal["not_sent", "unknown"],
+        message: str,
+        reason: Reason = Reason.UNAVAILABLE,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: Literal["not_sent", "unknown"] = kind
+        self.message = message
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+def exact_json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse)
+    except (ArithmeticError, RecursionError) as error:  # 1e99999999999999999999, [[[[…
+        raise ValueError("JSON that cannot be represented") from error
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
