@@ -28,7 +28,9 @@ e2e: $(STAMP)
 	tests/e2e/run
 
 bench: $(STAMP)
-	$(BIN)/python -m tests.bench.run
+	$(BIN)/verda-gpu-autoscaler bench latency
+	$(BIN)/verda-gpu-autoscaler bench decode
+	$(BIN)/verda-gpu-autoscaler bench memory
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

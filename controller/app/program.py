@@ -94,6 +94,9 @@ class Program:
             sleep=now.sleep,
             rng=now.rng,
             on_change=self._lease_changed,
+            duration=loaded.settings.lease.duration.total_seconds(),
+            renew=loaded.settings.lease.renew.total_seconds(),
+            spend_within=loaded.settings.lease.spend_within.total_seconds(),
         )
         self.ledger = Ledger(self.writer, policy.cluster_id)
         refusals = Refusals(policy.deadlines)

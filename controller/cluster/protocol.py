@@ -125,5 +125,5 @@ class Writer(Protocol):
 
     async def kube_system_uid(self) -> str: ...
 
-    async def event(self, subject: Subject, *, type: str, reason: str, message: str) -> None:
+    async def event(self, subject: Subject, *, type: str, reason: str, message: str) -> None:  # noqa: A002
         """Best effort; never raises."""

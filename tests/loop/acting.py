@@ -48,7 +48,11 @@ class Process:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("VERDA_", "GPU_AUTOSCALER_"))}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("VERDA_", "GPU_AUTOSCALER_"))
+        }
         return kept | {
             "VERDA_CLIENT_ID": "client",
             "VERDA_CLIENT_SECRET": "never-in-any-log",
@@ -102,5 +106,17 @@ def nothing_left(stage: Stage) -> Callable[[], Awaitable[bool]]:
     async def check() -> bool:
         state = await stage.bill()
         return not any(state[part] for part in ("instances", "volumes", "trash", "scripts"))
+
+    return check
+
+
+def followed(stage: Stage) -> Callable[[], Awaitable[bool]]:
+    """The ledger holds exactly one machine, and it is ready."""
+
+    async def check() -> bool:
+        found = await stage.get("/api/v1/namespaces/gpu-autoscaler/configmaps/gpu-autoscaler-ledger")
+        machines = json.loads(found.get("data", {}).get("ledger.json", "{}")).get("machines", [])
+        alive = [machine for machine in machines if machine["phase"] != "tombstone"]
+        return [machine["phase"] for machine in alive] == ["ready"]
 
     return check

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.sandbox.demo.stage import Stage
-from tests.loop.acting import CLOUD, CLUSTER, Process, nothing_left, ordered, runs, until
+from tests.loop.acting import CLOUD, CLUSTER, Process, followed, nothing_left, ordered, runs, until
 
 
 async def _fired(stage: Stage) -> bool:
@@ -32,8 +32,8 @@ async def _killed_at(tmp_path: Path, fault: dict[str, Any], moment: str) -> dict
             stage.cloud_faults.replace([])
             await process.start()
             await until("the pod runs", runs(stage, "train"), within=60)
+            await until("the controller follows the machine", followed(stage))
             state = await stage.bill()
-            await process.stop()
         finally:
             await process.stop()
         assert "never-in-any-log" not in process.log
@@ -52,7 +52,9 @@ async def test_killed_right_before_the_create_call_there_is_exactly_one_machine(
     assert (state["creates"], len(state["instances"])) == (1, 1)
 
 
-async def test_killed_between_the_intent_and_the_create_call_there_is_exactly_one_machine(tmp_path: Path) -> None:
+async def test_killed_between_the_intent_and_the_create_call_there_is_exactly_one_machine(
+    tmp_path: Path,
+) -> None:
     fault = {"method": "POST", "path": "/scripts", "fault": "delay_answer", "seconds": 60}
     state = await _killed_at(tmp_path, fault, "the script is being uploaded")
     assert (state["creates"], len(state["instances"])) == (1, 1)
@@ -66,7 +68,9 @@ async def _machines(stage: Stage) -> list[dict[str, Any]]:
     ]
 
 
-async def test_stopped_while_a_machine_boots_the_promise_goes_on_and_nothing_is_bought_twice(tmp_path: Path) -> None:
+async def test_stopped_while_a_machine_boots_the_promise_goes_on_and_nothing_is_bought_twice(
+    tmp_path: Path,
+) -> None:
     async with Stage(cloud=CLOUD, cluster=CLUSTER | {"speed": 20}) as stage:
         process = Process(stage, tmp_path)
         await process.start()

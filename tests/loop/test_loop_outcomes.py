@@ -15,7 +15,9 @@ from tests.loop.acting import CLOUD, CLUSTER, SETTINGS, nothing_left, runs, unti
 
 
 @asynccontextmanager
-async def running(stage: Stage, settings: Mapping[str, Any] | None = None, **more: Any) -> AsyncIterator[Program]:
+async def running(
+    stage: Stage, settings: Mapping[str, Any] | None = None, **more: Any
+) -> AsyncIterator[Program]:
     program = await stage.program(merged(SETTINGS, settings or {}), **more)
     task = asyncio.create_task(program.run(None))
     try:

@@ -1,0 +1,40 @@
+"""`bench`: measurements on this machine, for people or as one JSON object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import typer
+
+from controller.report.logs import set_up
+
+
+def _show(title: str, found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        typer.echo(f"{title}: " + ", ".join(f"{key} {value}" for key, value in found.items()))
+
+
+def latency(*, as_json: bool, pods: int) -> None:
+    from controller.sandbox.bench.latency import measure
+
+    set_up("error", "text")
+    _show("latency", asyncio.run(measure(pods)), as_json)
+
+
+def decode(*, as_json: bool) -> None:
+    from controller.sandbox.bench.decode import measure
+    from controller.sandbox.bench.machine import measured_on
+
+    set_up("error", "text")
+    _show("decode", measure() | measured_on(), as_json)
+
+
+def memory(*, as_json: bool, nodes: int, pods: int) -> None:
+    from controller.sandbox.bench.memory import measure
+
+    set_up("error", "text")
+    _show("memory", asyncio.run(measure(nodes, pods)), as_json)

@@ -1,0 +1,179 @@
+"""The domain's nouns as Kubernetes JSON, for snapshots: the least that reads back as exactly the same.
+
+It is no object to create in a cluster: a pod has one container that asks for the whole pod's effective
+requests, and what the domain keeps as a mere flag (other pods have a say, it has claims) is written as
+the smallest thing that raises the flag again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from controller.cluster.stamps import stamp
+from controller.cluster.wire import MIRROR
+from controller.domain.kube import (
+    DaemonSet,
+    DisruptionBudget,
+    Job,
+    Node,
+    NodeTerm,
+    Pod,
+    PodShape,
+    Requirement,
+    Selector,
+)
+from controller.domain.names import LABEL_HOSTNAME
+from controller.domain.quantity import to_kubernetes
+from controller.domain.resources import Resources
+
+Obj = dict[str, Any]
+_GROUPS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
+
+
+def pod(found: Pod) -> Obj:
+    shape = found.shape
+    meta = _meta(found, created=found.created)
+    if found.deleting_at is not None:
+        meta["deletionTimestamp"] = stamp(found.deleting_at)
+    meta |= _shape_meta(shape)
+    if shape.owner_kind or shape.owner_uid or shape.owner_name:
+        owner = {"kind": shape.owner_kind, "name": shape.owner_name, "uid": shape.owner_uid}
+        meta["ownerReferences"] = [
+            {"apiVersion": _GROUPS.get(shape.owner_kind, "v1"), **owner, "controller": True}
+        ]
+    spec = _spec(shape)
+    if found.node:
+        spec["nodeName"] = found.node
+    if found.gated:
+        spec["schedulingGates"] = [{"name": "gated"}]
+    status: Obj = {"phase": found.phase}
+    if found.nominated:
+        status["nominatedNodeName"] = found.nominated
+    if conditions := _scheduled(found):
+        status["conditions"] = conditions
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+
+def node(found: Node) -> Obj:
+    meta = _meta(found, created=found.created)
+    if found.deleting:
+        meta["deletionTimestamp"] = stamp(found.created)
+    meta |= _filled(labels=dict(found.labels), annotations=dict(found.annotations))
+    spec = _filled(
+        providerID=found.provider_id,
+        taints=[_filled(key=t.key, value=t.value) | {"effect": t.effect} for t in found.taints],
+        unschedulable=found.unschedulable,
+    )
+    ready: Obj = {"type": "Ready", "status": "True" if found.ready else "False"}
+    if found.ready_since is not None:
+        ready["lastTransitionTime"] = stamp(found.ready_since)
+    status = {
+        "capacity": _quantities(found.capacity),
+        "allocatable": _quantities(found.allocatable),
+        "conditions": [ready],
+    }
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
+
+
+def daemon_set(found: DaemonSet) -> Obj:
+    template = _filled(metadata=_shape_meta(found.shape)) | {"spec": _spec(found.shape)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _meta(found),
+        "spec": {"template": template},
+    }
+
+
+def job(found: Job) -> Obj:
+    spec: Obj = {"parallelism": found.parallelism, "suspend": found.suspended}
+    if found.completions is not None:
+        spec["completions"] = found.completions
+    status: Obj = {"succeeded": found.succeeded}
+    if found.finished:
+        status["conditions"] = [{"type": "Complete", "status": "True"}]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _meta(found, created=found.created),
+        "spec": spec,
+        "status": status,
+    }
+
+
+def budget(found: DisruptionBudget) -> Obj:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _meta(found),
+        "spec": {} if found.selector is None else {"selector": _selector(found.selector)},
+        "status": {"disruptionsAllowed": found.allowed},
+    }
+
+
+def _filled(**fields: object) -> Obj:
+    return {name: value for name, value in fields.items() if value}
+
+
+def _meta(found: msgspec.Struct, created: float = 0.0) -> Obj:
+    return _filled(
+        name=getattr(found, "name", ""),
+        namespace=getattr(found, "namespace", ""),
+        uid=getattr(found, "uid", ""),
+        creationTimestamp=stamp(created) if created else "",
+    )
+
+
+def _shape_meta(shape: PodShape) -> Obj:
+    annotations = dict(shape.annotations) | ({MIRROR: "mirror"} if shape.mirror else {})
+    return _filled(labels=dict(shape.labels), annotations=annotations)
+
+
+def _spec(shape: PodShape) -> Obj:
+    spec: Obj = {"containers": [{"name": "main", "resources": {"requests": _quantities(shape.requests)}}]}
+    spec |= _filled(
+        nodeSelector=dict(shape.node_selector),
+        tolerations=[msgspec.to_builtins(toleration) for toleration in shape.tolerations],
+        priority=shape.priority,
+    )
+    spec["schedulerName"] = shape.scheduler
+    if shape.required_terms is not None:
+        terms = {"nodeSelectorTerms": [_term(term) for term in shape.required_terms]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    if shape.has_claims:
+        spec["resourceClaims"] = [{"name": "claim"}]
+    if shape.inter_pod:
+        spread = {"maxSkew": 1, "topologyKey": LABEL_HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [spread]
+    return spec
+
+
+def _scheduled(found: Pod) -> list[Obj]:
+    if found.unschedulable_since is None and not found.message:
+        return []
+    condition: Obj = {"type": "PodScheduled", "status": "False"}
+    if found.unschedulable_since is not None:
+        condition |= {"reason": "Unschedulable", "lastTransitionTime": stamp(found.unschedulable_since)}
+    return [condition | _filled(message=found.message)]
+
+
+def _term(term: NodeTerm) -> Obj:
+    return _filled(matchExpressions=_expressions(term.labels), matchFields=_expressions(term.fields))
+
+
+def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
+    return [
+        {"key": r.key, "operator": r.operator, **({"values": list(r.values)} if r.values else {})}
+        for r in requirements
+    ]
+
+
+def _selector(selector: Selector) -> Obj:
+    return _filled(matchLabels=dict(selector.labels), matchExpressions=_expressions(selector.expressions))
+
+
+def _quantities(amounts: Resources) -> Mapping[str, str]:
+    return {name: to_kubernetes(name, units) for name, units in amounts.items()}

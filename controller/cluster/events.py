@@ -1,0 +1,120 @@
+"""Events on pods and nodes, told once and then counted.
+
+The same words about the same object within an hour raise the count of one Event instead of filling etcd;
+after an hour the API server has forgotten the Event anyway. Cluster-scoped objects have their events in
+the namespace `default`: the API server refuses any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from controller.cluster.protocol import ClusterError, Subject, Transport
+from controller.cluster.stamps import stamp
+
+COMPONENT = "gpu-autoscaler"
+AGGREGATED = 3600.0
+LONGEST = 1024  # bytes
+MOST_REMEMBERED = 4000
+TIMEOUT = 10.0
+log = logging.getLogger(__name__)
+
+
+class _Told(msgspec.Struct):
+    path: str
+    first: float
+    count: int
+
+
+class Events:
+    def __init__(self, transport: Transport, *, wall: Callable[[], float]) -> None:
+        self._transport = transport
+        self._wall = wall
+        self._told: dict[tuple[Subject, str, str], _Told] = {}
+
+    async def tell(self, subject: Subject, kind: str, reason: str, message: str) -> None:
+        """Best effort: what goes wrong is logged, and nothing waits longer than a few seconds for it."""
+        message = _cut(message)
+        try:
+            await self._tell(subject, kind, reason, message)
+        except ClusterError as error:
+            log.warning(
+                "event %s on %s %s was not recorded: %s", reason, subject.kind, subject.name, error.message
+            )
+        except Exception:
+            log.exception("event %s on %s %s was not recorded", reason, subject.kind, subject.name)
+
+    async def _tell(self, subject: Subject, kind: str, reason: str, message: str) -> None:
+        now = self._wall()
+        key = (subject, reason, message)
+        known = self._told.get(key)
+        if known is not None and 0 <= now - known.first < AGGREGATED and await self._count(known, now):
+            return
+        namespace = subject.namespace or "default"
+        name = _name(subject, kind, reason, message, now)
+        path = f"/api/v1/namespaces/{namespace}/events"
+        body = _body(subject, namespace, name, kind, reason, message, now)
+        try:
+            await self._transport.request("POST", path, body=body, timeout=TIMEOUT)
+        except ClusterError as error:
+            if error.kind != "conflict":  # told in this very second already
+                raise
+        self._forget(now)
+        self._told[key] = _Told(f"{path}/{name}", now, 1)
+
+    async def _count(self, known: _Told, now: float) -> bool:
+        """Count one more; False where the Event is gone."""
+        patch = {"count": known.count + 1, "lastTimestamp": stamp(int(now))}
+        try:
+            await self._transport.request(
+                "PATCH", known.path, body=patch, content_type="application/merge-patch+json", timeout=TIMEOUT
+            )
+        except ClusterError as error:
+            if error.kind == "not_found":
+                return False
+            raise
+        known.count += 1
+        return True
+
+    def _forget(self, now: float) -> None:
+        if len(self._told) >= MOST_REMEMBERED:
+            self._told = {key: told for key, told in self._told.items() if 0 <= now - told.first < AGGREGATED}
+        while len(self._told) >= MOST_REMEMBERED:
+            del self._told[next(iter(self._told))]
+
+
+def _name(subject: Subject, kind: str, reason: str, message: str, now: float) -> str:
+    said = "\0".join((subject.kind, subject.uid, kind, reason, message, str(int(now))))
+    return f"{subject.name[:230]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+
+
+def _body(
+    subject: Subject, namespace: str, name: str, kind: str, reason: str, message: str, now: float
+) -> dict[str, Any]:
+    about = {"apiVersion": "v1", "kind": subject.kind, "name": subject.name}
+    about |= {key: value for key, value in (("namespace", subject.namespace), ("uid", subject.uid)) if value}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": about,
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "count": 1,
+        "firstTimestamp": stamp(int(now)),
+        "lastTimestamp": stamp(int(now)),
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+    }
+
+
+def _cut(message: str) -> str:
+    """At most 1024 bytes, which is what the newer events API takes."""
+    raw = message.encode()
+    return message if len(raw) <= LONGEST else raw[: LONGEST - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,247 @@
+"""From the raw parts of a pod to its `PodShape`: one shape for all replicas, built once.
+
+The key is a digest of the scheduling-relevant bytes, so for a replica of a known shape no nested
+structure is decoded at all. Whole `containers` cannot be part of the key: the service account's volume
+mount has another name in every pod. Pods with a label of their own (StatefulSets, indexed Jobs) have
+shapes of their own, which still share tolerations, requests and the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+import msgspec
+
+from controller.cluster import wire
+from controller.cluster.requests import Asked, Warn, effective
+from controller.cluster.wire import MIRROR, NO_ANNOTATIONS, POD_KEYS, Amounts, PodMeta, PodSpec
+from controller.domain import names
+from controller.domain.kube import NodeTerm, PodShape, Toleration
+
+T = TypeVar("T")
+_ABSENT = (b"", b"null", b"[]", b"{}")
+_NO_AMOUNTS = Amounts()
+_NOTHING: Mapping[str, str] = {}
+_IMPOSSIBLE: Mapping[str, str] = {names.PREFIX + "unreadable": "selector"}  # matches no node
+NOBODY = ("", "", "")
+FREE: tuple[tuple[NodeTerm, ...] | None, bool] = (None, False)
+_STUCK: tuple[tuple[NodeTerm, ...] | None, bool] = ((), True)  # no term ever matches
+
+_amounts = msgspec.json.Decoder(Amounts).decode
+_affinity = msgspec.json.Decoder(wire.Affinity).decode
+_tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
+_strings = msgspec.json.Decoder(dict[str, str]).decode
+_overhead = msgspec.json.Decoder(dict[str, str | int | float]).decode
+_spreads = msgspec.json.Decoder(list[wire.Spread]).decode
+_owners = msgspec.json.Decoder(list[wire.Owner]).decode
+
+
+class Memo(Generic[T]):
+    """A bounded memory in two generations: what is used stays, what is not is forgotten in time."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._young: dict[Hashable, T] = {}
+        self._old: dict[Hashable, T] = {}
+
+    def get(self, key: Hashable) -> T | None:
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.put(key, found)
+        return found
+
+    def put(self, key: Hashable, value: T) -> T:
+        if len(self._young) >= self._limit:
+            self._old, self._young = self._young, {}
+        self._young[key] = value
+        return value
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+
+class Shapes:
+    """Builds and remembers shapes. `warn(field, text)` is told what could not be read."""
+
+    def __init__(self, limit: int = 2048) -> None:
+        self._shapes: Memo[PodShape] = Memo(limit)
+        self._bases: Memo[PodShape] = Memo(limit)  # the same without labels
+        self._parts: Memo[object] = Memo(limit)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def of(self, meta: PodMeta, spec: PodSpec, warn: Warn) -> PodShape:
+        annotations = meta.annotations
+        if annotations is None or annotations == NO_ANNOTATIONS:
+            head = f"{spec.schedulerName}/{spec.priority}"
+        else:
+            head = f"{spec.schedulerName}/{spec.priority}/{annotations}"
+        pieces: list[bytes | msgspec.Raw] = [
+            head.encode(),
+            meta.ownerReferences,
+            spec.nodeSelector,
+            spec.affinity,
+            spec.tolerations,
+            spec.overhead,
+            spec.resources,
+            spec.resourceClaims,
+            spec.topologySpreadConstraints,
+        ]
+        for container in spec.containers or ():
+            pieces.append(container.resources)
+        for container in spec.initContainers or ():
+            pieces.append(b"init" if container.restartPolicy != "Always" else b"sidecar")
+            pieces.append(container.resources)
+        # JSON holds no zero byte, so nothing is ambiguous.
+        base_key = blake2b(b"\0".join(pieces), digest_size=16).digest()
+        labels = bytes(meta.labels)
+        key = base_key + labels
+        found = self._shapes.get(key)
+        if found is not None:
+            return found
+        base = self._bases.get(base_key)
+        if base is None:
+            base, sound = self._build(meta, spec, warn)
+            # What is odd is not remembered, so that the next pod of the kind is named in the log, too.
+            if not sound:
+                return _labelled(base, labels)
+            self._bases.put(base_key, base)
+        return self._shapes.put(key, _labelled(base, labels))
+
+    def _build(self, meta: PodMeta, spec: PodSpec, warn: Warn) -> tuple[PodShape, bool]:
+        """A shape without its labels, and whether all of it could be read."""
+        sound = True
+
+        def told(field: str, text: str) -> None:
+            nonlocal sound
+            sound = False
+            warn(field, text)
+
+        def part(field: str, raw: msgspec.Raw, decode: Callable[[bytes], T], empty: T, odd: T) -> T:
+            return self._part(field, bytes(raw), decode, empty, odd, told)
+
+        kind, uid, name = part("metadata.ownerReferences", meta.ownerReferences, _owner, NOBODY, NOBODY)
+        terms: tuple[NodeTerm, ...] | None
+        terms, pods = part("spec.affinity", spec.affinity, _affinities, FREE, _STUCK)
+        spread = part(
+            "spec.topologySpreadConstraints", spec.topologySpreadConstraints, _hard_spread, False, True
+        )
+        kept, mirror = _kept(meta.annotations)
+        shape = PodShape(
+            requests=self._requests(spec, told),
+            node_selector=part("spec.nodeSelector", spec.nodeSelector, _mapping, _NOTHING, _IMPOSSIBLE),
+            required_terms=terms,
+            tolerations=part("spec.tolerations", spec.tolerations, _tolerations, (), ()),
+            scheduler=sys.intern(spec.schedulerName or "default-scheduler"),
+            priority=spec.priority or 0,
+            owner_kind=kind,
+            owner_uid=uid,
+            owner_name=name,
+            annotations=kept,
+            mirror=mirror,
+            has_claims=not is_absent(spec.resourceClaims),
+            inter_pod=pods or spread,
+        )
+        return shape, sound
+
+    def _part(self, field: str, raw: bytes, decode: Callable[[bytes], T], empty: T, odd: T, warn: Warn) -> T:
+        """A part of a shape, shared by all that have the same bytes there; `odd` where it is unreadable."""
+        if raw in _ABSENT:
+            return empty
+        known = self._parts.get((field, raw))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        try:
+            value = decode(raw)
+        except (msgspec.MsgspecError, ValueError) as error:
+            warn(field, str(error))
+            return odd
+        self._parts.put((field, raw), value)
+        return value
+
+    def _requests(self, spec: PodSpec, warn: Warn) -> Mapping[str, int]:
+        containers = [(bytes(c.resources), False) for c in spec.containers or ()]
+        init = [(bytes(c.resources), c.restartPolicy == "Always") for c in spec.initContainers or ()]
+        key = ("requests", tuple(containers), tuple(init), bytes(spec.resources), bytes(spec.overhead))
+        known = self._parts.get(key)
+        if known is not None:
+            return known  # type: ignore[return-value]
+        odd: list[str] = []
+
+        def told(field: str, text: str) -> None:
+            odd.append(field)
+            warn(field, text)
+
+        found = effective(
+            [Asked(_resources(raw, told)) for raw, _ in containers],
+            [Asked(_resources(raw, told), sidecar) for raw, sidecar in init],
+            None if is_absent(spec.resources) else _resources(bytes(spec.resources), told),
+            None if is_absent(spec.overhead) else _overhead(spec.overhead),
+            told,
+        )
+        shared = {sys.intern(name): amount for name, amount in found.items()}
+        if not odd:
+            self._parts.put(key, shared)
+        return shared
+
+
+def _labelled(base: PodShape, labels: bytes) -> PodShape:
+    return base if labels in _ABSENT else msgspec.structs.replace(base, labels=_mapping(labels))
+
+
+def is_absent(raw: msgspec.Raw) -> bool:
+    return len(memoryview(raw)) <= 4 and bytes(raw) in _ABSENT
+
+
+def _resources(raw: bytes, warn: Warn) -> Amounts:
+    if raw in _ABSENT:
+        return _NO_AMOUNTS
+    try:
+        return _amounts(raw)
+    except msgspec.MsgspecError as error:
+        warn("resources", str(error))
+        return Amounts(requests={"nvidia.com/gpu": "unreadable", "cpu": "unreadable"})
+
+
+def _mapping(raw: bytes) -> dict[str, str]:
+    return {sys.intern(key): sys.intern(value) for key, value in _strings(raw).items()}
+
+
+def _owner(raw: bytes) -> tuple[str, str, str]:
+    for owner in _owners(raw):
+        if owner.controller:
+            return sys.intern(owner.kind), owner.uid, owner.name
+    return NOBODY
+
+
+def _affinities(raw: bytes) -> tuple[tuple[NodeTerm, ...] | None, bool]:
+    """The required node terms, and whether other pods have a say."""
+    found = _affinity(raw)
+    pods = any(
+        side and side.requiredDuringSchedulingIgnoredDuringExecution
+        for side in (found.podAffinity, found.podAntiAffinity)
+    )
+    required = found.nodeAffinity and found.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+    if not required:
+        return None, pods
+    terms = required.nodeSelectorTerms or ()
+    return tuple(NodeTerm(term.matchExpressions or (), term.matchFields or ()) for term in terms), pods
+
+
+def _hard_spread(raw: bytes) -> bool:
+    return any((spread.whenUnsatisfiable or "DoNotSchedule") == "DoNotSchedule" for spread in _spreads(raw))
+
+
+def _kept(annotations: msgspec.Struct | None) -> tuple[Mapping[str, str], bool]:
+    """The annotations that matter, and whether the pod is the mirror of a static one."""
+    if annotations is None:
+        return {}, False
+    values = msgspec.structs.astuple(annotations)
+    found = {key: value for key, value in zip(POD_KEYS, values, strict=True) if value is not None}
+    return {key: value for key, value in found.items() if key != MIRROR}, MIRROR in found

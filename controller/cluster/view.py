@@ -1,0 +1,221 @@
+"""The watched world, in memory: what every decision is made on, without asking anybody.
+
+Finished pods are left out by the API server itself (a pod that finishes then looks deleted); they are
+dropped here as well, for servers that ignore the selector. While a kind is listed again its old picture
+stays; what the new list did not show is removed at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from controller.cluster.decode import Decoder
+from controller.cluster.index import Matter, PodIndex
+from controller.cluster.memory import settle, trim
+from controller.cluster.protocol import Transport
+from controller.cluster.watching import Began, Completed, Context, Gone, Progress, Seen, Source, followed
+from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
+
+log = logging.getLogger(__name__)
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+T = TypeVar("T", Node, DaemonSet, Job, DisruptionBudget)
+
+
+class KindState(msgspec.Struct, frozen=True):
+    """How the watch of one kind fares, for the status."""
+
+    kind: str
+    synced: bool
+    count: int
+    last_event: float | None  # wall time
+    error: str  # in one line; empty when all is well
+
+
+class Objects(Generic[T]):
+    """The objects of a kind that is not pods."""
+
+    def __init__(self, matter: Matter) -> None:
+        self._matter = matter
+        self.by_uid: dict[str, T] = {}
+        self._now: tuple[T, ...] | None = ()
+
+    def every(self) -> tuple[T, ...]:
+        if self._now is None:
+            self._now = tuple(self.by_uid.values())
+        return self._now
+
+    def uids(self) -> set[str]:
+        return set(self.by_uid)
+
+    def __len__(self) -> int:
+        return len(self.by_uid)
+
+    def put(self, found: T) -> Matter:
+        if self.by_uid.get(found.uid) == found:
+            return Matter.NOBODY  # a heartbeat
+        self.by_uid[found.uid] = found
+        self._now = None
+        return self._matter
+
+    def drop(self, uid: str) -> Matter:
+        if self.by_uid.pop(uid, None) is None:
+            return Matter.NOBODY
+        self._now = None
+        return self._matter
+
+
+class WatchedView:
+    """Implements `protocol.View`. `on_change` is called with "demand", "capacity" or "other".
+
+    It is called for changes that matter only, and for the whole of a kind once when its first list is
+    complete; it must not wait. `declared` are the resources that count like GPUs.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        on_change: Callable[[str], None],
+        sleep: Callable[[float], Awaitable[None]],
+        rng: random.Random,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        decoder: Decoder | None = None,
+        declared: Iterable[str] = (),
+    ) -> None:
+        self.decoder = decoder or Decoder()
+        self._on_change = on_change
+        self._context = Context(transport, sleep, rng, clock, wall)
+        self._pods = PodIndex(declared)
+        self._nodes: Objects[Node] = Objects(Matter.CAPACITY)
+        self._named: tuple[Node, ...] = ()  # what `_by_name` was made of
+        self._by_name: dict[str, Node] = {}
+        self._daemon_sets: Objects[DaemonSet] = Objects(Matter.OTHER)
+        self._jobs: Objects[Job] = Objects(Matter.OTHER)
+        self._budgets: Objects[DisruptionBudget] = Objects(Matter.OTHER)
+        decode = self.decoder
+        self._watched: dict[str, tuple[Source[Any], Any, Matter]] = {
+            "pods": (
+                Source("pods", "/api/v1/pods", decode.versioned_pod, UNFINISHED),
+                self._pods,
+                Matter.DEMAND,
+            ),
+            "nodes": (Source("nodes", "/api/v1/nodes", decode.versioned_node), self._nodes, Matter.CAPACITY),
+            "daemonsets": (
+                Source("daemonsets", "/apis/apps/v1/daemonsets", decode.versioned_daemon_set),
+                self._daemon_sets,
+                Matter.OTHER,
+            ),
+            "poddisruptionbudgets": (
+                Source(
+                    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", decode.versioned_budget
+                ),
+                self._budgets,
+                Matter.OTHER,
+            ),
+            "jobs": (Source("jobs", "/apis/batch/v1/jobs", decode.versioned_job), self._jobs, Matter.OTHER),
+        }
+        self._progress = {kind: Progress() for kind in self._watched}
+        self._unsynced = set(self._watched)
+        self._whole = asyncio.Event()
+
+    @property
+    def synced(self) -> bool:
+        return not self._unsynced
+
+    async def wait_synced(self) -> None:
+        await self._whole.wait()
+
+    def state(self) -> tuple[KindState, ...]:
+        return tuple(
+            KindState(kind, kind not in self._unsynced, len(kept), progress.last_event, progress.error)
+            for (kind, (_, kept, _)), progress in zip(
+                self._watched.items(), self._progress.values(), strict=True
+            )
+        )
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._nodes.every()
+
+    def node(self, name: str) -> Node | None:
+        now = self._nodes.every()
+        if now is not self._named:
+            self._named = now
+            self._by_name = {node.name: node for node in now}
+        return self._by_name.get(name)
+
+    def pods(self) -> tuple[Pod, ...]:
+        """All unfinished pods, for snapshots."""
+        return self._pods.every()
+
+    def waiting_pods(self) -> tuple[Pod, ...]:
+        return self._pods.waiting()
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return self._pods.on(node)
+
+    def daemonsets(self) -> tuple[DaemonSet, ...]:
+        return self._daemon_sets.every()
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self._jobs.every()
+
+    def budgets(self) -> tuple[DisruptionBudget, ...]:
+        return self._budgets.every()
+
+    async def run(self) -> None:
+        """Follow every kind until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for kind in self._watched:
+                group.create_task(self._keep(kind), name=f"watch {kind}")
+
+    async def _keep(self, kind: str) -> None:
+        """One kind's watch. A fault of our own costs a new list, never the others' watches."""
+        while True:
+            try:
+                await self._follow(kind)
+            except Exception as error:
+                log.exception("the watch of %s failed and is begun anew", kind)
+                self._progress[kind].error = f"internal: {type(error).__name__}: {error}"
+            await self._context.sleep(5.0)
+
+    async def _follow(self, kind: str) -> None:
+        source, kept, whole = self._watched[kind]
+        unseen: set[str] = set()
+        async with contextlib.aclosing(followed(source, self._context, self._progress[kind])) as changes:
+            async for change in changes:
+                matter = Matter.NOBODY
+                match change:
+                    case Seen(found):
+                        unseen.discard(found.uid)
+                        matter = kept.put(found)
+                    case Gone(found):
+                        matter = kept.drop(found.uid)
+                    case Began():
+                        unseen = kept.uids()
+                    case Completed():
+                        for uid in unseen:
+                            matter |= kept.drop(uid)
+                        unseen = set()
+                        matter |= self._completed(kind, whole)
+                if matter and kind not in self._unsynced:
+                    for name in matter.kinds:
+                        self._on_change(name)
+
+    def _completed(self, kind: str, whole: Matter) -> Matter:
+        """The first complete list is one change, however many objects it had."""
+        if kind not in self._unsynced:
+            trim()
+            return Matter.NOBODY
+        self._unsynced.discard(kind)
+        if not self._unsynced:
+            settle()
+            self._whole.set()
+        return whole

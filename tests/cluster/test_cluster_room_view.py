@@ -1,0 +1,479 @@
+"""Watching, and the picture that it makes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cluster.decode import Decoder
+from controller.cluster.index import Matter, PodIndex
+from controller.cluster.protocol import ClusterError
+from controller.cluster.view import UNFINISHED, WatchedView
+from controller.cluster.watching import (
+    Began,
+    Change,
+    Completed,
+    Context,
+    Gone,
+    Progress,
+    Seen,
+    Source,
+    followed,
+)
+from controller.domain.kube import Pod
+from tests.cluster.scripted import Asked, Clock, Scripted, bookmark, failure, line, listed, node, pod
+
+
+async def run_script(transport: Scripted) -> tuple[list[Change[Pod]], Progress, Clock]:
+    """Follow pods until the script is used up."""
+    clock, progress, seen = Clock(), Progress(), []
+    context = Context(transport, clock.sleep, random.Random(1), clock, clock.wall)
+    source = Source("pods", "/api/v1/pods", Decoder().versioned_pod, UNFINISHED)
+
+    async def follow() -> None:
+        async for change in followed(source, context, progress):
+            seen.append(change)
+
+    task = asyncio.create_task(follow())
+    ended = asyncio.create_task(transport.exhausted.wait())
+    await asyncio.wait_for(asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return seen, progress, clock
+
+
+def told(changes: Iterable[Change[Pod]]) -> list[str]:
+    words = []
+    for change in changes:
+        match change:
+            case Seen(found):
+                words.append(found.name)
+            case Gone(found):
+                words.append(f"-{found.name}")
+            case Began():
+                words.append("[")
+            case Completed():
+                words.append("]")
+    return words
+
+
+async def test_pages_are_read_one_after_the_other_and_the_watch_begins_at_the_lists_version() -> None:
+    transport = Scripted([listed(pod("a"), token="next"), listed(pod("b"), version="100")])
+    seen, _, _ = await run_script(transport)
+    assert told(seen) == ["[", "a", "b", "]"]
+    first, second, watch = transport.asked
+    assert first.query == {"limit": "250", "fieldSelector": UNFINISHED}
+    assert second.query["continue"] == "next"
+    assert watch.query["resourceVersion"] == "100"
+    assert watch.query["allowWatchBookmarks"] == "true"
+    assert 240 <= int(watch.query["timeoutSeconds"]) <= 300
+    assert transport.read_timeouts[0] > int(watch.query["timeoutSeconds"])
+
+
+async def test_events_follow_and_every_reconnect_continues_where_the_last_one_ended() -> None:
+    transport = Scripted(
+        [listed()],
+        [
+            [line("ADDED", pod("a", version="101")), line("DELETED", pod("a", version="102"))],
+            [bookmark("150")],
+            [],
+        ],
+    )
+    seen, _, clock = await run_script(transport)
+    assert told(seen) == ["[", "]", "a", "-a"]
+    assert [asked.query["resourceVersion"] for asked in transport.of("WATCH")] == ["100", "102", "150", "150"]
+    assert clock.slept == [] or max(clock.slept) < 0.5
+
+
+async def test_an_expired_continue_token_begins_the_list_again() -> None:
+    transport = Scripted([listed(pod("a"), token="old"), failure(410), listed(pod("b"))])
+    seen, progress, _ = await run_script(transport)
+    assert told(seen) == ["[", "a", "[", "b", "]"]
+    assert "continue" not in transport.asked[2].query
+    assert progress.error == ""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [failure(410), line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})],
+    ids=["HTTP 410", "ERROR event"],
+)
+async def test_a_version_that_is_too_old_is_answered_by_a_new_list(ending: Any) -> None:
+    transport = Scripted([listed(pod("a")), listed(pod("b"), version="900")], [[ending]])
+    seen, progress, _ = await run_script(transport)
+    assert told(seen) == ["[", "a", "]", "[", "b", "]"]
+    assert transport.asked[-1].query["resourceVersion"] == "900"
+    assert progress.error == ""
+
+
+async def test_a_server_that_calls_every_version_too_old_is_not_listed_in_a_hot_loop() -> None:
+    transport = Scripted([listed() for _ in range(12)], [[failure(410)] for _ in range(12)])
+    _, _, clock = await run_script(transport)
+    assert sum(clock.slept) > 60
+    assert max(clock.slept) <= 30
+
+
+async def test_waits_between_failures_grow_to_thirty_seconds_and_start_again_after_a_success() -> None:
+    refused = ClusterError("unreachable", "nobody there")
+    transport = Scripted(
+        [refused] * 12 + [listed()], [[refused], [line("ADDED", pod("a")), refused], [refused]]
+    )
+    _, progress, clock = await run_script(transport)
+    waits = clock.slept[:12]
+    assert waits[0] <= 0.1
+    assert all(later >= earlier * 1.2 for earlier, later in pairwise(waits[:8]))
+    assert 24 <= waits[-1] <= 30
+    assert clock.slept[12] <= 0.1, "the list succeeded in between"
+    assert clock.slept[13] <= 0.1, "an event came in between"
+    assert clock.slept[14] > clock.slept[13]
+    assert progress.error == "nobody there"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_missing_rights_are_told_and_asked_for_slowly(status: int) -> None:
+    transport = Scripted([failure(status, "pods is forbidden")] * 3)
+    _, progress, clock = await run_script(transport)
+    assert "pods is forbidden" in progress.error
+    assert all(24 <= wait <= 30 for wait in clock.slept)
+    assert len(clock.slept) == 3
+
+
+async def test_a_quiet_watch_that_ends_as_agreed_is_no_failure() -> None:
+    transport = Scripted([listed()])
+    clock = Clock()
+    transport.streams = [[lambda: clock.pass_(250)] for _ in range(30)]
+    context = Context(transport, clock.sleep, random.Random(1), clock, clock.wall)
+
+    async def follow() -> None:
+        async for _ in followed(Source("pods", "/p", Decoder().versioned_pod), context, Progress()):
+            pass
+
+    task = asyncio.create_task(follow())
+    await asyncio.wait_for(transport.exhausted.wait(), 5)
+    task.cancel()
+    assert clock.slept == []
+    assert len(transport.of("WATCH")) == 31
+
+
+async def test_an_object_that_cannot_be_read_is_passed_over() -> None:
+    broken = pod("broken", version="105")
+    broken["spec"]["priority"] = "high"
+    transport = Scripted([listed(pod("a"), broken, pod("b"))], [[line("ADDED", broken)], []])
+    seen, _, _ = await run_script(transport)
+    assert told(seen) == ["[", "a", "b", "]"]
+    assert transport.of("WATCH")[1].query["resourceVersion"] == "105"
+
+
+@pytest.mark.parametrize("garbage", [b'{"type":"ADDED","obj', b"<html>", b"7"])
+async def test_a_line_that_is_no_event_ends_the_stream_only(garbage: bytes) -> None:
+    transport = Scripted([listed()], [[line("ADDED", pod("a")), garbage], [line("ADDED", pod("b"))]])
+    seen, _, _ = await run_script(transport)
+    assert told(seen) == ["[", "]", "a", "b"]
+    assert len(transport.of("GET")) == 1
+
+
+async def test_a_list_that_is_no_list_is_tried_again() -> None:
+    transport = Scripted([b"<html>", listed(pod("a"))])
+    seen, _, _ = await run_script(transport)
+    assert told(seen) == ["[", "[", "a", "]"]
+
+
+# ---- the view
+
+
+class World:
+    """Answers the lists and watches of all kinds; `tell` sends a line to the watch of one."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Any]] = {}
+        self.queues: dict[str, asyncio.Queue[Any]] = {}
+        self.lines = 0
+
+    def answer(self, asked: Asked) -> Any:
+        answers = self.lists.get(asked.path.rsplit("/", 1)[-1])
+        return answers.pop(0) if answers else listed()
+
+    async def request(self, method: str, path: str, *, query: Any = None, **more: Any) -> bytes:
+        await asyncio.sleep(0)
+        answer = self.answer(Asked(method, path, query or {}, None, ""))
+        if isinstance(answer, Exception):
+            raise answer
+        return msgspec.json.encode(answer)
+
+    async def stream(self, path: str, **more: Any) -> Any:
+        queue = self.queues.setdefault(path.rsplit("/", 1)[-1], asyncio.Queue())
+        while True:
+            found = await queue.get()
+            if isinstance(found, Exception):
+                raise found
+            yield msgspec.json.encode(found)
+
+    async def tell(self, kind: str, *lines: Any) -> None:
+        for each in lines:
+            self.queues[kind].put_nowait(each)
+        for _ in range(20 + 5 * len(lines)):
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def watched(world: World, **more: Any) -> Any:
+    clock, changes = Clock(), []
+    view = WatchedView(
+        world,
+        on_change=changes.append,
+        sleep=clock.sleep,
+        rng=random.Random(1),
+        clock=clock,
+        wall=clock.wall,
+        **more,
+    )
+    task = asyncio.create_task(view.run())
+    await asyncio.wait_for(view.wait_synced(), 5)
+    await world.tell("pods") if "pods" in world.queues else await asyncio.sleep(0.01)
+    changes.clear()
+    try:
+        yield view, changes
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_view_is_synced_only_when_every_kind_is() -> None:
+    world, clock, changes = World(), Clock(), []
+    world.lists["jobs"] = [failure(403, "jobs is forbidden")] * 50
+    view = WatchedView(
+        world, on_change=changes.append, sleep=clock.sleep, rng=random.Random(1), clock=clock, wall=clock.wall
+    )
+    task = asyncio.create_task(view.run())
+    for _ in range(30):
+        await asyncio.sleep(0)
+    state = {kind.kind: kind for kind in view.state()}
+    assert not view.synced
+    assert state["pods"].synced
+    assert not state["jobs"].synced
+    assert "jobs is forbidden" in state["jobs"].error
+    world.lists["jobs"] = []
+    await asyncio.wait_for(view.wait_synced(), 5)
+    assert view.synced
+    assert {kind.kind: kind.error for kind in view.state()}["jobs"] == ""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_first_list_is_one_change_however_long() -> None:
+    world, clock, changes = World(), Clock(), []
+    world.lists["pods"] = [listed(*(pod(f"p{i}") for i in range(50)))]
+    view = WatchedView(
+        world, on_change=changes.append, sleep=clock.sleep, rng=random.Random(1), clock=clock, wall=clock.wall
+    )
+    task = asyncio.create_task(view.run())
+    await asyncio.wait_for(view.wait_synced(), 5)
+    assert changes.count("demand") == 1
+    assert changes.count("capacity") == 1
+    assert len(view.waiting_pods()) == 50
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+POD_CHANGES: list[tuple[str, list[Any], list[str]]] = [
+    ("a waiting pod appears", [line("ADDED", pod("w"))], ["demand"]),
+    (
+        "it becomes unschedulable",
+        [line("ADDED", pod("w", unschedulable=False)), line("MODIFIED", pod("w"))],
+        ["demand"] * 2,
+    ),
+    (
+        "the scheduler rewords",
+        [line("ADDED", pod("w")), line("MODIFIED", pod("w", message="other words"))],
+        ["demand"],
+    ),
+    ("it is deleted", [line("ADDED", pod("w")), line("DELETED", pod("w"))], ["demand"] * 2),
+    (
+        "it is bound",
+        [line("ADDED", pod("w")), line("MODIFIED", pod("w", node="n"))],
+        ["demand", "demand", "other"],
+    ),
+    (
+        "it is bound and uses GPUs",
+        [line("ADDED", pod("w", gpus=1)), line("MODIFIED", pod("w", gpus=1, node="n"))],
+        ["demand", "demand", "capacity"],
+    ),
+    (
+        "a GPU pod ends",
+        [line("ADDED", pod("g", gpus=1, node="n")), line("DELETED", pod("g", gpus=1, node="n"))],
+        ["capacity"] * 2,
+    ),
+    ("a finished pod is nothing", [line("ADDED", pod("f", node="n", phase="Succeeded"))], []),
+    ("nothing has changed", [line("ADDED", pod("w")), line("MODIFIED", pod("w", version="200"))], ["demand"]),
+    ("an unknown pod is deleted", [line("DELETED", pod("x"))], []),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [row[1:] for row in POD_CHANGES], ids=[row[0] for row in POD_CHANGES]
+)
+async def test_only_relevant_changes_of_pods_are_told(lines: list[Any], expected: list[str]) -> None:
+    world = World()
+    async with watched(world) as (_, changes):
+        await world.tell("pods", *lines)
+        assert changes == expected
+
+
+async def test_the_words_of_the_scheduler_are_kept_though_nobody_is_woken() -> None:
+    world = World()
+    async with watched(world) as (view, changes):
+        await world.tell("pods", line("ADDED", pod("w")), line("MODIFIED", pod("w", message="new words")))
+        assert view.waiting_pods()[0].message == "new words"
+        assert changes == ["demand"]
+
+
+async def test_a_heartbeat_of_a_node_is_no_change() -> None:
+    world = World()
+    world.lists["nodes"] = [listed(node("n"))]
+    async with watched(world) as (view, changes):
+        before = view.node("n")
+        await world.tell(
+            "nodes", line("MODIFIED", node("n", version="200", heartbeat="2026-01-01T00:05:00Z"))
+        )
+        assert changes == []
+        assert view.node("n") is before
+        await world.tell("nodes", line("MODIFIED", node("n", version="201", pool="a")))
+        assert changes == ["capacity"]
+        assert view.node("n").labels == {"pool": "a"}
+        assert [each.name for each in view.nodes()] == ["n"]
+        await world.tell("nodes", line("DELETED", node("n")))
+        assert view.node("n") is None
+        assert view.nodes() == ()
+
+
+async def test_pods_are_found_by_node_and_finished_ones_are_dropped() -> None:
+    world = World()
+    world.lists["pods"] = [listed(pod("a", node="n1"), pod("b", node="n1"), pod("c", node="n2"), pod("w"))]
+    async with watched(world) as (view, _):
+        assert [p.name for p in view.pods_on("n1")] == ["a", "b"]
+        assert [p.name for p in view.waiting_pods()] == ["w"]
+        assert view.pods_on("nowhere") == ()
+        await world.tell("pods", line("MODIFIED", pod("a", node="n1", phase="Succeeded")))
+        assert [p.name for p in view.pods_on("n1")] == ["b"]
+        await world.tell("pods", line("MODIFIED", pod("b", node="n1", phase="Failed")))
+        assert view.pods_on("n1") == ()
+        assert len(view.pods()) == 2
+
+
+async def test_what_vanished_during_a_gap_is_removed_after_the_new_list_and_not_before() -> None:
+    world = World()
+    world.lists["pods"] = [
+        listed(pod("stays", node="n"), pod("vanishes", gpus=1, node="n"), pod("w")),
+        listed(pod("stays", node="n"), token="more"),
+        failure(503),
+        listed(pod("stays", node="n"), pod("new")),
+    ]
+    async with watched(world) as (view, changes):
+        sizes: list[int] = []
+        answer = world.answer
+
+        def noted(asked: Asked) -> Any:
+            sizes.append(len(view.pods()))
+            return answer(asked)
+
+        world.answer = noted  # type: ignore[method-assign]
+        await world.tell("pods", failure(410))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert sizes == [3, 3, 3], "the old picture stays until the new one is complete"
+        assert {p.name for p in view.pods()} == {"stays", "new"}
+        assert "capacity" in changes
+        assert "demand" in changes
+
+
+async def test_a_fault_of_our_own_in_one_watch_leaves_the_others_running(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    async with watched(world) as (view, changes):
+
+        def boom(kind: str) -> None:
+            raise RuntimeError("bug")
+
+        view._on_change = boom
+        await world.tell("jobs", line("ADDED", {"metadata": {"name": "j", "namespace": "n", "uid": "1"}}))
+        view._on_change = changes.append
+        await world.tell("pods", line("ADDED", pod("w")))
+        assert changes == ["demand"]
+        assert "the watch of jobs failed" in caplog.text
+        await world.tell("jobs", line("ADDED", {"metadata": {"name": "k", "namespace": "n", "uid": "2"}}))
+        assert "k" in {job.name for job in view.jobs()}
+
+
+async def test_other_kinds_are_kept_too() -> None:
+    world = World()
+    meta = {"name": "x", "namespace": "n", "uid": "1"}
+    async with watched(world) as (view, changes):
+        await world.tell("jobs", line("ADDED", {"metadata": meta, "spec": {"parallelism": 3}}))
+        await world.tell("daemonsets", line("ADDED", {"metadata": meta, "spec": {"template": {"spec": {}}}}))
+        await world.tell("poddisruptionbudgets", line("ADDED", {"metadata": meta, "spec": {}}))
+        assert changes == ["other"] * 3
+        assert view.jobs()[0].parallelism == 3
+        assert view.daemonsets()[0].name == "x"
+        assert view.budgets()[0].name == "x"
+
+
+async def test_declared_resources_count_like_gpus() -> None:
+    def npu(node_name: str) -> dict[str, Any]:
+        found = pod("u", node=node_name)
+        found["spec"]["containers"][0]["resources"]["requests"]["example.com/npu"] = "1"
+        return found
+
+    for declared, expected in ((("example.com/npu",), "capacity"), ((), "other")):
+        world = World()
+        async with watched(world, declared=declared) as (_, changes):
+            await world.tell("pods", line("ADDED", npu("n")))
+            assert changes == [expected]
+
+
+# ---- the index, against a model of it
+
+states = st.tuples(
+    st.sampled_from("abc"), st.sampled_from(["", "n1", "n2"]), st.sampled_from(["Pending", "Running", "Succeeded"]),
+    st.integers(0, 1), st.booleans(),
+)  # fmt: skip
+
+
+@given(st.lists(states, max_size=30))
+def test_the_index_never_disagrees_with_a_plain_dictionary(
+    history: list[tuple[str, str, str, int, bool]],
+) -> None:
+    index, model, decoder = PodIndex(), {}, Decoder()
+    for name, where, phase, gpus, dropped in history:
+        found = decoder.pod(pod(name, node=where, phase=phase, gpus=gpus))
+        before = model.get(found.uid)
+        if dropped:
+            matter = index.drop(found.uid)
+            model.pop(found.uid, None)
+        else:
+            matter = index.put(found)
+            model.pop(found.uid, None)
+            if not found.finished:
+                model[found.uid] = found
+        assert bool(matter) == (before != model.get(found.uid))
+        assert {p.uid: p for p in index.every()} == model
+        assert {p.uid for p in index.waiting()} == {uid for uid, p in model.items() if not p.node}
+        for there in ("n1", "n2"):
+            assert {p.uid for p in index.on(there)} == {uid for uid, p in model.items() if p.node == there}
+    for uid in list(model):
+        index.drop(uid)
+    assert (len(index), index._on, index._waiting) == (0, {}, {})
+
+
+def test_matters_are_told_by_name() -> None:
+    assert (Matter.DEMAND | Matter.CAPACITY).kinds == ["demand", "capacity"]
+    assert Matter.NOBODY.kinds == []
