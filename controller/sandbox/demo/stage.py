@@ -158,6 +158,12 @@ class Stage:
                 raise RuntimeError(f"{method} {path}: {text}")
             return json.loads(text) if answer.content_type == "application/json" and text else text
 
+    async def tell_cluster(self, method: str, path: str, body: Any) -> None:
+        """A control path of the sandbox cluster."""
+        async with self._http.request(method, f"{self.cluster_url}/_sandbox/{path}", json=body) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"{method} {path}: {await answer.text()}")
+
     async def bill(self) -> dict[str, Any]:
         async with self._http.get(self.cloud_url + "/_sandbox/state") as answer:
             found: dict[str, Any] = await answer.json()

@@ -1,0 +1,229 @@
+"""The rows of a snapshot file, checked: every complaint names the key, the value and what was expected.
+
+People write these files by hand, so everything with a sensible default may be left out, and nothing is
+skipped in silence: what the watch of a live cluster passes over with a warning is an error here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeVar
+
+import msgspec
+
+from controller.cluster.decode import Decoder, Unreadable
+from controller.domain.cloudthings import ON_DEMAND, SPOT, InstanceType, Offer
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Refusal
+from controller.domain.quantity import QuantityError, scheduler_units
+from controller.planning.choice import ANY_IMAGE
+from controller.planning.scale_down import LATEST, parse_time
+
+T = TypeVar("T")
+
+_MACHINE_TIMES = frozenset(
+    name for name in Machine.__struct_fields__ if name.endswith("_at") or name == "absent_since"
+)
+_MACHINE_COUNTS = frozenset({"gpus", "vcpus", "memory_gib", "absent_lists"})
+MOST = 10**9
+MOST_MONEY = Decimal(10) ** 12
+
+
+class SnapshotError(ValueError):
+    """The file is no snapshot; the message names the key, the value and what was expected."""
+
+
+class Strict(Decoder):
+    """For files that people write: what the watch skips with a warning is an error here."""
+
+    def _complain(self, what: str, field: str, text: str) -> None:
+        if field:  # else the whole object is unreadable, and the reader says so itself
+            raise SnapshotError(f"{field}: {text}")
+
+
+def shown(value: Any) -> str:
+    text = json.dumps(value, default=str) if not isinstance(value, Decimal) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def time_of_picture(value: Any) -> float:
+    if value is None:
+        raise SnapshotError("now: missing; expected a time such as 2026-11-18T10:00:00Z")
+    return moment("now", value)
+
+
+def moment(key: str, value: Any) -> float:
+    seconds: float | None = None
+    if isinstance(value, str):
+        seconds = parse_time(value)
+    elif isinstance(value, int | float | Decimal) and not isinstance(value, bool) and 0 <= value <= LATEST:
+        seconds = float(value)
+    if seconds is None:
+        at = f"{key}: " if key else ""
+        raise SnapshotError(
+            f"{at}{shown(value)}; expected a time such as 2026-11-18T10:00:00Z, or seconds since 1970"
+        )
+    return seconds
+
+
+def money(key: str, value: Any) -> Decimal:
+    amount: Decimal | None = None
+    if isinstance(value, int | float | Decimal | str) and not isinstance(value, bool):
+        with contextlib.suppress(InvalidOperation):
+            amount = Decimal(str(value))
+    if amount is None or not amount.is_finite() or not 0 <= amount < MOST_MONEY:
+        raise SnapshotError(f"{key}: {shown(value)}; expected an amount of money, 0 or more")
+    return amount
+
+
+def _count(key: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < MOST:
+        raise SnapshotError(f"{key}: {shown(value)}; expected a whole number, 0 or more")
+    return value
+
+
+def _text(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise SnapshotError(f"{key}: {shown(value)}; expected text")
+    return value
+
+
+def mapping(key: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise SnapshotError(f"{key}: {shown(value)}; expected a mapping")
+    return value
+
+
+def amounts(key: str, value: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, amount in mapping(key, value).items():
+        try:
+            found[name] = scheduler_units(name, str(amount))
+        except QuantityError as error:
+            raise SnapshotError(f"{key}.{name}: {error}") from error
+    return found
+
+
+def joined(error: ValueError, row: Any) -> str:
+    """`.key: …` for what names a key of the row, `: …` for the rest."""
+    text = str(error)
+    if isinstance(error, Unreadable):
+        return f": {located(text, row)}"
+    head = text.partition(":")[0]
+    return f".{text}" if head and " " not in head and head[0].isalpha() else f": {text}"
+
+
+def located(text: str, row: Any) -> str:
+    """The decoder names the place (`$.spec.nodeName`) and what it expected; the value stands there."""
+    _, found, place = text.partition(" - at `$")
+    value = row
+    for part in re.findall(r"[^.\[\]`]+", place) if found else ():
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            return text
+    return f"{text}: {shown(value)}" if value is not row else text
+
+
+def named(decode: Callable[[Any], T]) -> Callable[[Any], T]:
+    """What a person may leave out: the namespace, and a UID that nobody else has."""
+
+    def convert(row: Any) -> T:
+        if not isinstance(row, dict):
+            raise SnapshotError(f"{shown(row)}; expected a Kubernetes object")
+        meta = {"namespace": "default", **mapping("metadata", row.get("metadata"))}
+        if not meta.get("name"):
+            raise SnapshotError("metadata.name: missing; expected a Kubernetes object with a name")
+        _text("metadata.name", meta["name"])
+        meta.setdefault("uid", f"{meta['namespace']}/{meta['name']}")
+        return decode(_floats({**row, "metadata": meta}))
+
+    return convert
+
+
+def _floats(value: Any) -> Any:
+    """Numbers of a file are read exactly, as Decimal; Kubernetes objects hold plain ones."""
+    if isinstance(value, dict):
+        return {key: _floats(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_floats(part) for part in value]
+    return float(value) if isinstance(value, Decimal) else value
+
+
+_OFFER_KEYS = frozenset(
+    {
+        "instance_type", "model", "gpus", "vcpus", "memory_gb", "gpu_memory_gb", "price_per_hour", "location",
+        "market", "available", "images", "arch", "currency",
+    }
+)  # fmt: skip
+
+
+def offer(row: Any) -> Offer:
+    row = _known(row, _OFFER_KEYS, "instance_type", "gpus", "price_per_hour", "location")
+    market = row.get("market", ON_DEMAND)
+    if market not in (SPOT, ON_DEMAND):
+        raise SnapshotError(f"market: {shown(market)}; expected spot or on-demand")
+    available, images = row.get("available", True), row.get("images", [ANY_IMAGE])
+    if not isinstance(available, bool):
+        raise SnapshotError(f"available: {shown(available)}; expected true or false")
+    if not isinstance(images, list) or not all(isinstance(image, str) for image in images):
+        raise SnapshotError(f"images: {shown(images)}; expected a list of image names")
+    price = money("price_per_hour", row["price_per_hour"])
+    model = row.get("model", "")
+    kind = InstanceType(
+        name=_text("instance_type", row["instance_type"]),
+        model=_text("model", model) if model != "" else "",
+        gpus=_count("gpus", row["gpus"]),
+        vcpus=_count("vcpus", row.get("vcpus", 0)),
+        memory_gib=_count("memory_gb", row.get("memory_gb", 0)),
+        gpu_memory_gib=_count("gpu_memory_gb", row.get("gpu_memory_gb", 0)),
+        price=price,
+        spot_price=price,
+        images=tuple(images),
+        arch=_text("arch", row.get("arch", "amd64")),
+    )
+    return Offer(type=kind, location=_text("location", row["location"]), market=market, available=available)
+
+
+def _known(row: Any, keys: Iterable[str], *needed: str) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise SnapshotError(f"{shown(row)}; expected a mapping")
+    unknown = sorted(set(row) - set(keys))
+    if unknown:
+        raise SnapshotError(f"{unknown[0]}: unknown key; expected one of {', '.join(sorted(keys))}")
+    for key in needed:
+        if key not in row:
+            raise SnapshotError(f"{key}: missing")
+    return row
+
+
+def refusal(row: Any) -> Refusal:
+    row = _known(row, Refusal.__struct_fields__, "offer", "reason", "until")
+    return msgspec.convert({**row, "until": moment("until", row["until"])}, Refusal)
+
+
+def machine(row: Any) -> Machine:
+    """A record of the ledger; by hand a name, a type and a phase are enough."""
+    made = dict(_known(row, (*Machine.__struct_fields__, "price_per_hour"), "name", "pool", "instance_type"))
+    _text("name", made["name"])
+    made.setdefault("intent", made["name"].rpartition("-")[2])
+    made.setdefault("phase", Phase.READY.value)
+    made.setdefault("location", "")
+    made.setdefault("market", ON_DEMAND)
+    if "price_per_hour" in made:
+        made["price"] = made.pop("price_per_hour")
+    if "price" in made:
+        made["price"] = str(money("price", made["price"]))
+    for key in _MACHINE_TIMES & made.keys():
+        made[key] = moment(key, made[key])
+    for key in _MACHINE_COUNTS & made.keys():
+        _count(key, made[key])
+    return msgspec.convert(_floats(made), Machine)

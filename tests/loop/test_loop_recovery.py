@@ -1,0 +1,110 @@
+"""The outside fails for a while, or somebody else acts: the controller goes on and puts things right."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from controller.domain.machine import Phase
+from controller.sandbox.demo.stage import Stage
+from tests.loop.acting import CLOUD, CLUSTER, nothing_left, pod_phase, runs, until
+from tests.loop.test_loop_outcomes import running
+
+ONE = {"pools": [{"name": "a100", "instance_types": ["1A100.22V"], "max": 3}]}
+
+
+async def _one_ready(stage: Stage, program: Any) -> str:
+    await stage.pod("train", 1)
+    await until("the pod runs", runs(stage, "train"))
+
+    async def ready() -> bool:
+        return [machine.phase for machine in program.fleet.machines()] == [Phase.READY]
+
+    await until("the machine is ready", ready)
+    return str(program.fleet.machines()[0].name)
+
+
+async def test_a_cloud_that_is_away_for_a_while_costs_one_machine_and_no_more() -> None:
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, ONE) as program:
+
+        async def started() -> bool:
+            return program.loop.passes > 0
+
+        await until("it decides", started)
+        stage.cloud_faults.replace([{"path": "*", "fault": "lose_before", "times": 0}])
+        await stage.pod("train", 1)
+
+        async def told() -> bool:
+            return any("cannot be read" in problem for problem in program.loop.problems())
+
+        await until("the trouble is told", told)
+        stage.cloud_faults.replace([])
+        await until("the pod runs", runs(stage, "train"))
+        assert (await stage.bill())["creates"] == 1
+
+        async def recovered() -> bool:
+            return not program.loop.problems()
+
+        await until("the trouble is over", recovered)
+
+
+async def test_an_api_server_that_is_away_for_a_while_is_found_again() -> None:
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, ONE) as program:
+
+        async def started() -> bool:
+            return program.loop.passes > 0
+
+        await until("it decides", started)
+        stage.cluster_faults.replace([{"path": "/api*", "fault": "lose_before", "times": 0}])
+        await stage.tell_cluster("POST", "disconnect", {})
+        await asyncio.sleep(1)
+        stage.cluster_faults.replace([])
+        await stage.tell_cluster("POST", "compact", {})
+        await stage.pod("train", 1)
+        await until("the pod runs", runs(stage, "train"), within=60)
+        assert (await stage.bill())["creates"] == 1
+
+
+async def test_a_machine_deleted_behind_our_back_is_replaced_and_its_node_removed() -> None:
+    settings = {"market": "spot_only"}
+    pools = {"pools": [ONE["pools"][0] | settings]}
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, pools) as program:
+        name = await _one_ready(stage, program)
+        await stage.tell_cloud("POST", "evict", {"hostname": name})
+
+        async def ghost_is_gone() -> bool:
+            nodes = (await stage.get("/api/v1/nodes"))["items"]
+            return name not in [node["metadata"]["name"] for node in nodes]
+
+        await until("the Node of the vanished machine is deleted", ghost_is_gone)
+        await stage.delete("/api/v1/namespaces/default/pods/train")
+        await stage.pod("again", 1)
+        await until("the next pod runs on a new machine", runs(stage, "again"))
+        state = await stage.bill()
+        assert state["creates"] == 2
+        assert name not in [instance["hostname"] for instance in state["instances"]]
+        await stage.delete("/api/v1/namespaces/default/pods/again")
+        await until("nothing is left of either", nothing_left(stage), within=60)
+
+
+async def test_gpus_that_never_come_cost_one_replacement_elsewhere() -> None:
+    deadlines = {"deadlines": {"gpu": "2s"}}
+    pools = {"pools": [{"name": "a100", "instance_types": ["1A100.22V", "2A100.44V"], "max": 3}]}
+    async with (
+        Stage(cloud=CLOUD, cluster=CLUSTER | {"gpus_never": ["home-*"]}) as stage,
+        running(stage, deadlines | pools) as program,
+    ):
+        await stage.pod("train", 1)
+
+        async def replaced() -> bool:
+            return bool((await stage.bill())["creates"] >= 2)
+
+        await until("a second machine was ordered", replaced)
+        await stage.tell_cluster("PUT", "settings", {"gpus_never": []})
+        await until("the pod runs", runs(stage, "train"))
+
+        async def first_is_gone() -> bool:
+            return len((await stage.bill())["instances"]) == len(program.fleet.machines()) == 1
+
+        await until("the first machine is gone", first_is_gone)
+        assert await pod_phase(stage, "train") in ("Running", "Succeeded")
