@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from controller.app.listener import Reporter
 from controller.app.server import Health
 from controller.app.window import Window
 from controller.cloud.protocol import CloudError
-from controller.cluster.protocol import ClusterError, Stored, View, Writer
+from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
 from controller.domain.plan import Plan, Snapshot
 from controller.domain.policy import Policy
@@ -32,6 +32,8 @@ from controller.report.metrics import Metrics
 from controller.report.status import status_json
 
 log = logging.getLogger("gpu_autoscaler")
+
+_PAUSES = frozenset({"", "scale-up", "scale-down", "all"})
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,7 @@ class Loop:
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         sweep: Callable[[], Awaitable[None]],
+        deployment_notes: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         dry_run: bool = False,
     ) -> None:
         self.policy = policy
@@ -84,6 +87,7 @@ class Loop:
         self._monotonic = monotonic
         self._sleep = sleep
         self._sweep = sweep
+        self._deployment_notes = deployment_notes
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
         self._status_text = ""
@@ -256,22 +260,27 @@ class Loop:
     async def publish(self) -> None:
         """Write the status if it changed, and read the pause annotation beside it."""
         stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
-        self._heed_pause(stored)
+        wishes = [stored.annotations.get(names.PAUSE, "") if stored else ""]
+        if self._deployment_notes is not None:
+            wishes.append((await self._deployment_notes()).get(names.PAUSE, ""))
+        self._heed_pause(wishes)
         text = json.dumps(self.status(), indent=1)
         if stored is None or stored.data.get(names.STATUS_KEY) != text:
             await self._writer.write_config_map(
                 names.STATUS_CONFIGMAP, {names.STATUS_KEY: text}, stored.version if stored else None
             )
 
-    def _heed_pause(self, stored: Stored | None) -> None:
-        wish = stored.annotations.get(names.PAUSE, "") if stored else ""
-        if wish not in ("", "scale-up", "scale-down", "all"):
-            self.problem(
-                "pause", f"annotation {names.PAUSE}={wish}: expected scale-up, scale-down or all; ignored"
-            )
-            wish = ""
-        else:
-            self.problem("pause", None)
+    def _heed_pause(self, wishes: list[str]) -> None:
+        """The annotation on the status ConfigMap and on our Deployment; two halves make a whole."""
+        unknown = sorted({wish for wish in wishes if wish not in _PAUSES})
+        told = (
+            f"annotation {names.PAUSE}={unknown[0]}: expected scale-up, scale-down or all; ignored"
+            if unknown
+            else None
+        )
+        self.problem("pause", told)
+        asked = {wish for wish in wishes if wish in _PAUSES and wish}
+        wish = "all" if "all" in asked or len(asked) > 1 else "".join(asked)
         if wish != self.policy.pause:
             log.info("pause changed", extra={"pause": wish or "none"})
             self.policy = msgspec.structs.replace(self.policy, pause=wish)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.listener import Reporter
@@ -56,6 +55,7 @@ class Program:
         now: Now,
         *,
         identity: str,
+        deployment: str = "",
         dry_run: bool = False,
     ) -> None:
         self.loaded = loaded
@@ -139,6 +139,7 @@ class Program:
             monotonic=now.monotonic,
             sleep=now.sleep,
             sweep=self._sweep,
+            deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
             dry_run=dry_run,
         )
         self.server = Server(
@@ -254,8 +255,8 @@ async def prepare(
     now: Now,
     *,
     identity: str,
+    deployment: str = "",
     dry_run: bool = False,
-    environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
     settings = loaded.settings
@@ -294,4 +295,14 @@ async def prepare(
             "namespace": policy.namespace,
         },
     )
-    return Program(loaded, policy, connection, cloud, joiner, now, identity=identity, dry_run=dry_run)
+    return Program(
+        loaded,
+        policy,
+        connection,
+        cloud,
+        joiner,
+        now,
+        identity=identity,
+        deployment=deployment,
+        dry_run=dry_run,
+    )

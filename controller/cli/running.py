@@ -62,7 +62,10 @@ async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_r
     cloud = make_cloud(loaded.settings, now)
     connection = await make_connection(kubeconfig, os.environ, now)
     try:
-        program = await prepare(loaded, connection, cloud, now, identity=identity(), dry_run=dry_run)
+        deployment = os.environ.get("DEPLOYMENT_NAME", "")
+        program = await prepare(
+            loaded, connection, cloud, now, identity=identity(), deployment=deployment, dry_run=dry_run
+        )
         await (_once(program) if once else program.run(listen))
     finally:
         await connection.close()
