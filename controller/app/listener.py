@@ -47,7 +47,7 @@ class Reporter:
         self._metrics.refused.labels(refusal.reason.value).inc()
         log.warning(
             "order refused",
-            extra={"machine": machine.name, "reason": refusal.reason.value, "message_": refusal.message},
+            extra={"machine": machine.name, "reason": refusal.reason.value, "words": refusal.message},
         )
 
     def unknown(self, machine: Machine, message: str) -> None:
@@ -86,7 +86,7 @@ class Reporter:
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        log.info(told.reason, extra={told.kind.lower(): told.name, "message_": told.message})
+        log.info(told.reason, extra={told.kind.lower(): told.name, "words": told.message})
 
     def _subject(self, told: Told) -> Subject | None:
         if told.kind == "Node":
