@@ -146,6 +146,7 @@ class Program:
             metrics=self.metrics, health=self.health, ready=self.loop.not_ready, status=self.loop.status
         )
         self._grounded: asyncio.Task[None] | None = None
+        self._doubtful: set[str] = set()
 
     def _changed(self, kind: str) -> None:
         if kind in ("demand", "capacity"):
@@ -173,9 +174,12 @@ class Program:
             log.info("script without a machine is removed", extra={"script": script.name})
         for disk in orphans.disks:
             log.warning("disk without a machine is removed", extra={"disk": disk.name})
+        for sentence in self._doubtful - set(orphans.doubtful):
+            self.loop.problem(sentence, None)
         for sentence in orphans.doubtful:
-            self.loop.problem(f"sweep {sentence[:40]}", sentence)
-        await sweep.remove(self._cloud, orphans)
+            self.loop.problem(sentence, sentence)
+        self._doubtful = set(orphans.doubtful)
+        await sweep.remove(self._cloud, orphans, self.flights.may_act)
 
     # -- life -----------------------------------------------------------------------------------
 

@@ -11,30 +11,30 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
 
 from msgspec.structs import replace
 
-from controller.cloud.protocol import Cloud
+from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
-from controller.domain.cloudthings import Catalogue, Instance, Inventory
+from controller.domain import names
+from controller.domain.cloudthings import Catalogue, Inventory
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
-from controller.domain.policy import Policy, Pool
+from controller.domain.policy import Policy
 from controller.domain.reason import Reason
-from controller.domain.resources import Resources
+from controller.fleet import looking
 from controller.fleet.flights import Flights
-from controller.fleet.identity import node_for
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.life import Seen, step
-from controller.fleet.marks import adopt, intend, intent_of, new_intent
+from controller.fleet.marks import adopt, intend, new_intent, offer_of
 from controller.fleet.refusals import Refusals
-from controller.planning.predict import gpu_resources
+from controller.fleet.repair import UNHEALTHY, Brake, brake
+from controller.fleet.sightings import Sightings
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
-# Failures that speak against the offer, not only against the one machine.
+# Failures on the way that speak against the offer, not only against the one machine.
 QUARANTINE = frozenset(
     {
         Reason.NO_CAPACITY,
@@ -44,6 +44,8 @@ QUARANTINE = frozenset(
         Reason.GPU_DEADLINE,
     }
 )
+_BRAKE_LASTS = 60.0  # a machine that was just removed still counts for the next look
+REPAIR = "repair"  # the report of the brake
 
 
 class Fleet:
@@ -68,48 +70,34 @@ class Fleet:
         self._clock = clock
         self._rng = rng
         self.catalogue = Catalogue(at=0.0)
-        self.inventory = Inventory(at=0.0, complete=False)
-        self._instances: dict[str, Instance] = {}  # by intent
+        self._sightings = Sightings(policy.cluster_id)
         self._judged = 0.0  # the list that was judged last
+        self._brake: Brake | None = None
         self.rebuilt = False
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
 
     # -- load -----------------------------------------------------------------------------------
 
     async def rebuild(self) -> None:
-        """Ledger first, then the cloud's own list; nothing is decided before both are there."""
+        """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
         await self.ledger.load()
         await self.refresh_catalogue()
-        await self.refresh_inventory()
+        inventory = await self._cloud.inventory()
+        if not inventory.complete:
+            raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
+        self._sightings.take(inventory)
         self.rebuilt = True
 
     async def refresh_catalogue(self) -> None:
         self.catalogue = await self._cloud.catalogue()
 
     async def refresh_inventory(self) -> None:
-        """Keep the latest list. One that is known to be cut short only ever adds knowledge."""
-        inventory = await self._cloud.inventory()
-        mine: dict[str, Instance] = {}
-        for instance in sorted(inventory.instances, key=lambda i: (i.created_at, i.id)):
-            intent = intent_of(self.policy.cluster_id, instance)
-            if not intent or instance.state == "gone":
-                continue
-            known = self.ledger.machines.get(intent)
-            first = mine.get(intent)
-            if first is not None:
-                preferred = known is not None and known.instance_id == instance.id
-                extra = first if preferred else instance
-                mine[intent] = instance if preferred else first
-                self.reports[extra.id] = (
-                    f"instance {extra.id} is a second machine for {instance.hostname} (surplus)"
-                )
-                continue
-            mine[intent] = instance
-        if inventory.complete:
-            self._instances = mine
-            self.inventory = inventory
-        else:
-            self._instances |= mine
+        self._sightings.take(await self._cloud.inventory())
+
+    @property
+    def inventory(self) -> Inventory:
+        """The last complete list."""
+        return self._sightings.inventory
 
     # -- process --------------------------------------------------------------------------------
 
@@ -122,45 +110,68 @@ class Fleet:
         return any(m.phase not in (Phase.READY, Phase.TOMBSTONE) for m in self.ledger.machines.values())
 
     def active_refusals(self) -> tuple[Refusal, ...]:
-        return self.refusals.active(self.catalogue.offers, self._clock())
+        """Offers to be left alone: refused ones, and while the repair brake holds those of the sick types."""
+        now = self._clock()
+        found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
+        if self._brake is not None:
+            for offer in self.catalogue.offers:
+                if offer.type.name in self._brake.types:
+                    found[offer.key] = Refusal(
+                        offer=offer.key,
+                        reason=self._brake.reason,
+                        until=now + _BRAKE_LASTS,
+                        message=self._brake.message,
+                    )
+        return tuple(found.values())
 
     async def advance(self) -> None:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
         self._adopt_unknown(now)
-        nodes = self._view.nodes()
+        self.reports = self._sightings.reports(self.ledger.machines.values())
         fresh = self.inventory.complete and self.inventory.at > self._judged
         self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
+        nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
+        steps = []
         for machine in self.machines():
-            seen = self._see(machine, nodes, fresh)
-            after = step(machine, seen, self.policy.deadlines, now)
+            seen, doubt = self._see(machine, nodes, fresh)
+            if doubt:
+                self.reports[machine.name] = doubt
+            steps.append((machine, step(machine, seen, self.policy.deadlines, now), seen))
+        self._pull_brake([after for _, after, _ in steps])
+        for machine, after, seen in steps:
+            if self._brake is not None and machine.phase is Phase.READY and after.reason in UNHEALTHY:
+                continue  # it works or it does not: it stays until it is known what is wrong with so many
             if after != machine:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
         await self.ledger.flush()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
+        for machine, _, seen in steps:
+            if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
+                self.flights.lift_startup_taint(machine)  # it is known whose Node this is: that was its purpose
+        for machine, extra in self._sightings.seconds(self.ledger.machines):
+            self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
+            self.flights.delete_extra(self.policy, machine, extra)
 
-    def _see(self, machine: Machine, nodes: Sequence[Node], fresh: bool) -> Seen:
-        node, doubt = node_for(machine, nodes)
-        if doubt:
-            self.reports[machine.name] = doubt
-        else:
-            self.reports.pop(machine.name, None)
-        return Seen(
-            instance=self._instances.get(machine.intent),
-            listed_at=self.inventory.at if self.inventory.complete else 0.0,
-            fresh_list=fresh,
+    def _see(self, machine: Machine, nodes: Sequence[Node], fresh: bool) -> tuple[Seen, str]:
+        return looking.see(
+            self.policy,
+            machine,
+            sightings=self._sightings,
+            nodes=nodes,
+            view=self._view,
+            fresh=fresh,
             in_flight=self.flights.launching(machine.intent),
-            node=node,
-            pods=self._view.pods_on(machine.name) if node else (),
-            promised=self.promised(machine),
-            declared=self.policy.gpu_resources,
         )
 
-    def promised(self, machine: Machine) -> Resources:
-        pool = self.policy.pool(machine.pool) or Pool(name=machine.pool, max=0)
-        return gpu_resources(pool, machine.gpus)
+    def _pull_brake(self, machines: Sequence[Machine]) -> None:
+        before, self._brake = self._brake, brake(machines)
+        if self._brake is not None:
+            self.reports[REPAIR] = self._brake.message
+            if before is None:
+                log.warning("repair brake", extra={"why": self._brake.message})
 
     def _noticed(self, before: Machine, after: Machine, seen: Seen, now: float) -> None:
         self.ledger.put(after)
@@ -177,25 +188,29 @@ class Fleet:
         if after.phase is Phase.READY and before.phase is not Phase.READY and seen.node is not None:
             self.ledger.learn(after.instance_type, seen.node.allocatable)
             self.refusals.succeeded(offer_of(after))
-        if after.reason is not before.reason and after.reason in QUARANTINE:
+        if after.reason is not before.reason and after.reason in QUARANTINE and before.phase.on_the_way:
             self.refusals.add(offer_of(after), after.reason, after.note, now)
         self.flights.tell(before, after)
 
     def _adopt_unknown(self, now: float) -> None:
         """Machines that are ours by their marks and that the ledger does not know, or had given up."""
-        for intent, instance in self._instances.items():
+        for intent, instance in self._sightings.unknown(self.ledger.machines):
             known = self.ledger.machines.get(intent)
-            if instance.state in ("gone", "leaving"):
-                continue
-            if known is not None and known.phase is not Phase.TOMBSTONE:
-                continue
             if self.flights.closed_lately(intent):
                 continue  # its deletion was proven by id; the list lags behind
             kind = self.catalogue.type_named(instance.instance_type)
             machine = adopt(self.policy.cluster_id, instance, kind, intent, now)
             if known is not None:
                 note = "it appeared after its order had been proven absent"
-                machine = replace(machine, surplus=True, reason=Reason.SURPLUS, note=note)
+                machine = replace(
+                    machine,
+                    name=known.name,
+                    pool=known.pool,
+                    script_id=known.script_id,
+                    surplus=True,
+                    reason=Reason.SURPLUS,
+                    note=note,
+                )
             self.ledger.put(machine)
             log.warning(
                 "machine adopted by its marks", extra={"machine": machine.name, "surplus": machine.surplus}
@@ -238,16 +253,6 @@ class Fleet:
         if machine is not None and machine.phase is Phase.READY:
             self.flights.retire(self.policy, machine, reason, message)
 
-    def cost_per_hour(self) -> Decimal:
-        return sum(
-            (
-                m.price
-                for m in self.ledger.machines.values()
-                if m.phase is not Phase.TOMBSTONE and not m.gone_at
-            ),
-            Decimal(0),
-        )
-
     async def stop(self, patience: float) -> None:
         """Let orders that are on the wire end, record them; everything else is resumed after the next start."""
         await self.flights.stop(patience)
@@ -256,7 +261,3 @@ class Fleet:
                 await self.ledger.flush()
         except (LedgerError, TimeoutError) as error:
             log.warning("the ledger was not written at the end", extra={"error": str(error)})
-
-
-def offer_of(machine: Machine) -> str:
-    return f"{machine.instance_type}/{machine.location}/{machine.market}"

@@ -6,47 +6,32 @@ Errors of the outside end one attempt, never the task's purpose: it is tried aga
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
 
-from msgspec.structs import replace
-
-from controller.cloud.protocol import Cloud, CloudError
-from controller.cluster.protocol import ClusterError, Writer
+from controller.cloud.protocol import Cloud
+from controller.cluster.protocol import Writer
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType
+from controller.domain.cloudthings import Instance, InstanceType
+from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
-from controller.domain.outcome import Happened, Refused, Unknown
-from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
+from controller.fleet.buying import Buying
 from controller.fleet.launch import Launcher
-from controller.fleet.ledger import Ledger, LedgerError
-from controller.fleet.life import ordered
+from controller.fleet.leaving import Leaving
+from controller.fleet.ledger import Ledger
+from controller.fleet.listener import Listener
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import SOFT, CalledOff, Removal
+from controller.fleet.removal import SOFT, Removal
+from controller.fleet.tasks import Tasks
 
-log = logging.getLogger("gpu_autoscaler.fleet")
+__all__ = ["Flights", "Listener"]
 
-_FIRST_RETRY = 2.0
-_MOST_RETRY = 30.0
-_GONE_POLL = 3.0
 # A machine whose deletion was proven by id may still be listed for a while.
 _LIST_LAG = 300.0
-
-
-class Listener(Protocol):
-    """Who is told what happens to machines (events, metrics, logs)."""
-
-    def launched(self, machine: Machine) -> None: ...
-    def refused(self, machine: Machine, refusal: Refused) -> None: ...
-    def unknown(self, machine: Machine, message: str) -> None: ...
-    def phase_changed(self, before: Machine, after: Machine) -> None: ...
-    def removal_called_off(self, machine: Machine, why: Explanation) -> None: ...
-    def removed(self, machine: Machine, cost: Any) -> None: ...
+# A mark that was written is not seen at once: the watch lags behind.
+_WATCH_LAG = 10.0
 
 
 class Flights:
@@ -65,223 +50,123 @@ class Flights:
         wake: Callable[[], None],
         may_act: Callable[[], bool],
     ) -> None:
-        self._ledger = ledger
-        self._launcher = launcher
-        self._removal = removal
-        self._refusals = refusals
-        self._cloud = cloud
         self._writer = writer
+        self._cloud = cloud
         self._listener = listener
         self._clock = clock
-        self._sleep = sleep
-        self._wake = wake
         self._may_act = may_act
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._launching: set[str] = set()
-        self._called_off: set[str] = set()
-        self._closed: dict[str, float] = {}
-        self._marked: dict[str, float | None] = {}
+        self._tasks = Tasks(clock, wake)
+        self._closed: dict[str, float] = {}  # intents of machines that are gone, and since when
+        self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
+        self._buying = Buying(
+            ledger=ledger,
+            launcher=launcher,
+            removal=removal,
+            refusals=refusals,
+            listener=listener,
+            tasks=self._tasks,
+            clock=clock,
+        )
+        self._leaving = Leaving(
+            ledger=ledger,
+            removal=removal,
+            listener=listener,
+            clock=clock,
+            sleep=sleep,
+            may_act=may_act,
+            closed=self._remember,
+        )
 
     # -- questions ------------------------------------------------------------------------------
 
     def launching(self, intent: str) -> bool:
-        return intent in self._launching
+        return self._buying.under_way(intent)
 
     def closed_lately(self, intent: str) -> bool:
-        return self._clock() - self._closed.get(intent, -1e12) < _LIST_LAG
+        since = self._closed.get(intent)
+        return since is not None and 0 <= self._clock() - since < _LIST_LAG
+
+    def may_act(self) -> bool:
+        return self._may_act()
 
     def tell(self, before: Machine, after: Machine) -> None:
         self._listener.phase_changed(before, after)
 
     @property
     def idle(self) -> bool:
-        return not any(not task.done() for task in self._tasks.values())
+        return self._tasks.idle
+
+    def _remember(self, machine: Machine) -> None:
+        now = self._clock()
+        for old in [intent for intent, since in self._closed.items() if now - since >= _LIST_LAG]:
+            del self._closed[old]
+        self._closed[machine.intent] = now
+        self._marked.pop(machine.name, None)
 
     # -- starting things ------------------------------------------------------------------------
 
     def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
-        self._launching.add(machine.intent)
-        self._start(f"launch {machine.name}", self._launch(policy, machine, kind))
+        self._buying.begin(policy, machine, kind)
 
     def retire(self, policy: Policy, machine: Machine, reason: Reason, message: str) -> None:
-        leaving = replace(machine, reason=reason, note=message)
-        self._start(machine.name, self._retire(policy, leaving))
+        self._leave(machine, lambda: self._leaving.retire(policy, machine.intent, reason, message))
+
+    def _leave(self, machine: Machine, work: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                self._leaving.called_off.discard(machine.name)
+
+        self._tasks.start(machine.name, run)
 
     def follow(self, policy: Policy, machine: Machine) -> None:
         """Whatever this machine's phase calls for, unless it is being done already."""
         if not self._may_act():
             return
         if machine.phase is Phase.DRAINING:
-            self._start(machine.name, self._retire(policy, machine))
+            self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
-            self._start(machine.name, self._delete(policy, machine))
+            self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
         elif machine.script_id and machine.phase in (Phase.JOINED, Phase.STARTED, Phase.READY):
-            self._start(f"script {machine.name}", self._drop_script(machine))
+            self._buying.drop_script(machine)
+
+    def delete_extra(self, policy: Policy, machine: Machine, extra: Instance) -> None:
+        if self._may_act() and not self._buying.under_way(machine.intent):
+            self._tasks.start(
+                f"surplus {extra.id}", lambda: self._leaving.delete_extra(policy, machine.intent, extra)
+            )
+
+    def lift_startup_taint(self, machine: Machine) -> None:
+        """Never held until the GPUs are there: GPU DaemonSets do not tolerate it, and would never come."""
+        if self._may_act():
+            self._tasks.start(f"startup taint {machine.name}", lambda: self._lift(machine.name))
+
+    async def _lift(self, name: str) -> None:
+        await self._writer.taint(name, remove=(Taint(key=names.TAINT_STARTUP),))
 
     def mark_idle(self, name: str, since: float | None) -> None:
-        key = f"mark {name}"
-        if name in self._marked and self._marked[name] == since and key in self._tasks:
+        """Write it to the Node, once; the planner repeats itself until it sees the mark."""
+        idle, at = self._marked.get(name, (since is None, 0.0))
+        if idle is (since is not None) and 0 <= self._clock() - at < _WATCH_LAG:
             return
-        self._marked[name] = since
-        self._start(key, self._mark(name, since))
+        self._tasks.start(f"mark {name}", lambda: self._mark(name, since))
 
     def call_off(self, name: str) -> None:
-        if name in self._tasks and not self._tasks[name].done():
-            self._called_off.add(name)
+        if self._tasks.running(name):
+            self._leaving.called_off.add(name)
 
     async def stop(self, patience: float) -> None:
-        orders = [task for key, task in self._tasks.items() if key.startswith("launch ") and not task.done()]
-        if orders:
-            await asyncio.wait(orders, timeout=patience)
-        rest = [task for task in self._tasks.values() if not task.done()]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-
-    def _start(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        running = self._tasks.get(key)
-        if running is not None and not running.done():
-            work.close()
-            return
-        task = asyncio.get_running_loop().create_task(self._guarded(key, work), name=key)
-        self._tasks[key] = task
-        task.add_done_callback(
-            lambda done: self._tasks.pop(key, None) if self._tasks.get(key) is done else None
-        )
-
-    async def _guarded(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except (CloudError, ClusterError, LedgerError) as error:
-            log.warning("not finished, will be tried again", extra={"task": key, "error": str(error)})
-        except Exception:
-            log.exception("unexpected error", extra={"task": key})
-        finally:
-            self._wake()
-
-    # -- launching ------------------------------------------------------------------------------
-
-    async def _launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
-        try:
-            try:
-                await self._ledger.flush()  # the intent is stored before anything is bought
-            except LedgerError:
-                self._ledger.drop([machine.intent])
-                raise
-            launched = await self._launcher.launch(policy, machine, kind)
-            current = replace(
-                self._ledger.machines.get(machine.intent, machine), script_id=launched.script_id
-            )
-            match launched.outcome:
-                case Happened(id=instance_id):
-                    after = ordered(current, instance_id, self._clock())
-                    self._ledger.put(after)
-                    self._refusals.succeeded(f"{machine.instance_type}/{machine.location}/{machine.market}")
-                    self._listener.launched(after)
-                case Refused() as refusal:
-                    self._refuse(machine, refusal)
-                    if launched.script_id:
-                        self._start(f"script {machine.name}", self._drop_script(current))
-                case Unknown(message=message):
-                    self._ledger.put(replace(current, reason=Reason.UNKNOWN_OUTCOME, note=message))
-                    self._listener.unknown(current, message)
-        finally:
-            self._launching.discard(machine.intent)
-        await self._ledger.flush()
-
-    def _refuse(self, machine: Machine, refusal: Refused) -> None:
-        self._ledger.drop([machine.intent])
-        if refusal.reason is not Reason.NOT_LEADER:
-            offer = f"{machine.instance_type}/{machine.location}/{machine.market}"
-            self._refusals.add(offer, refusal.reason, refusal.message, self._clock(), refusal.retry_after)
-        self._listener.refused(machine, refusal)
-
-    async def _drop_script(self, machine: Machine) -> None:
-        outcome = await self._cloud.delete_script(machine.script_id)
-        gone = isinstance(outcome, Happened) or (
-            isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE
-        )
-        current = self._ledger.machines.get(machine.intent)
-        if gone and current is not None and current.script_id == machine.script_id:
-            self._ledger.put(replace(current, script_id=""))
-            await self._ledger.flush()
-        elif not gone:
-            await self._sleep(_MOST_RETRY)
-
-    # -- removing -------------------------------------------------------------------------------
-
-    async def _retire(self, policy: Policy, machine: Machine) -> None:
-        self._called_off.discard(machine.name)
-        try:
-            if machine.phase is Phase.READY:
-                await self._removal.soften(policy, machine)
-                machine = replace(machine, phase=Phase.DRAINING, drain_at=self._clock())
-                before = self._ledger.machines[machine.intent]
-                self._ledger.put(machine)
-                await self._ledger.flush()
-                self._listener.phase_changed(before, machine)
-            if await self._writer.get_node(machine.name) is not None:
-                await self._removal.drain(policy, machine, lambda: machine.name not in self._called_off)
-        except CalledOff as stop:
-            await self._keep(machine, stop.why)
-            return
-        machine = replace(self._ledger.machines[machine.intent], phase=Phase.DELETING)
-        self._ledger.put(machine)
-        await self._ledger.flush()
-        await self._delete(policy, machine)
-
-    async def _keep(self, machine: Machine, why: Explanation) -> None:
-        await self._removal.restore(machine)
-        current = self._ledger.machines.get(machine.intent)
-        if current is not None and current.phase in (Phase.DRAINING, Phase.DELETING, Phase.READY):
-            self._ledger.put(
-                replace(current, phase=Phase.READY, reason=None, note="", drain_at=0.0, gpus_lost_at=0.0)
-            )
-            await self._ledger.flush()
-        self._marked.pop(machine.name, None)
-        self._listener.removal_called_off(machine, why)
-
-    async def _delete(self, policy: Policy, machine: Machine) -> None:
-        delay = _FIRST_RETRY
-        while not machine.delete_at and machine.reason is not Reason.VANISHED:
-            if not self._may_act():
-                return
-            try:
-                await self._removal.last_look(policy, machine)
-            except CalledOff as stop:
-                await self._keep(machine, stop.why)
-                return
-            why = await self._removal.delete(policy.cluster_id, machine)
-            if why is None:
-                machine = replace(self._ledger.machines[machine.intent], delete_at=self._clock())
-                self._ledger.put(machine)
-                await self._ledger.flush()
-                break
-            log.info("delete is tried again", extra={"machine": machine.name, "why": why.message})
-            await self._sleep(delay)
-            delay = min(_MOST_RETRY, delay * 2)
-            machine = self._ledger.machines.get(machine.intent, machine)
-        while not (still := await self._removal.still_there(machine)).nothing:
-            if still.instance and not machine.delete_at:
-                # It was believed to have vanished and is there after all: it has to be deleted.
-                machine = replace(machine, reason=Reason.SURPLUS)
-                self._ledger.put(machine)
-                return
-            await self._sleep(_GONE_POLL)
-        if not machine.gone_at:
-            machine = replace(self._ledger.machines[machine.intent], gone_at=self._clock())
-            self._ledger.put(machine)
-            await self._ledger.flush()
-        await self._removal.clean_up(machine)
-        self._closed[machine.intent] = self._clock()
-        cost = self._ledger.close(machine, self._clock())
-        await self._ledger.flush()
-        self._listener.removed(machine, cost)
+        """Orders that are on the wire may end; everything else is resumed from the ledger."""
+        await self._tasks.stop("launch ", patience)
 
     async def _mark(self, name: str, since: float | None) -> None:
+        if not self._may_act():
+            return
         text = (
             None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
         )
         await self._writer.annotate(name, {names.NODE_IDLE_SINCE: text})
         if since is None:
             await self._writer.taint(name, remove=(SOFT,))
+        self._marked[name] = (since is not None, self._clock())

@@ -10,7 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from controller.cloud.protocol import Cloud
+from controller.cloud.protocol import Cloud, CloudError
+from controller.cluster.protocol import ClusterError
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.kube import Taint
@@ -45,7 +46,7 @@ class Launcher:
         pool = policy.pool(machine.pool)
         if pool is None:
             return Launched(
-                outcome=Refused(Reason.BAD_REQUEST, f"pool {machine.pool} is not configured any more")
+                outcome=Refused(Reason.NO_POOLS, f"pool {machine.pool} is not configured any more")
             )
         offer = Offer(type=kind, location=machine.location, market=machine.market)
         startup = (Taint(key=names.TAINT_STARTUP),) if pool.startup_taint else ()
@@ -61,7 +62,8 @@ class Launcher:
         )
         try:
             prepared = await self._joiner.prepare(joining)
-        except JoinError as error:
+        except (JoinError, ClusterError, CloudError) as error:
+            # Nothing was sent to the cloud yet, so for certain nothing was bought.
             return Launched(outcome=Refused(Reason.BAD_REQUEST, str(error)))
         script_id, uploaded = prepared.script_id, ""
         if prepared.script:

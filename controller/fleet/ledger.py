@@ -8,34 +8,25 @@ refuses to write over a version that it has not read: whoever else wrote meanwhi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
 from controller.domain.machine import Machine
 from controller.domain.resources import Resources
+from controller.fleet.book import KEY, Book, LedgerError, merge, parse
 
-KEY = "ledger.json"
+__all__ = ["KEY", "Book", "Ledger", "LedgerError"]
+
 _ATTEMPTS = 4
-
-
-class LedgerError(Exception):
-    """The ledger cannot be read or written; nothing may be bought."""
-
-
-class Book(msgspec.Struct, kw_only=True):
-    """The content of the ConfigMap."""
-
-    version: int = 1
-    cluster_id: str = ""
-    machines: list[Machine] = []
-    figures: dict[str, dict[str, int]] = {}  # by instance type: what real nodes offered
-    costs: dict[str, Decimal] = {}  # by day: what closed machines cost
-    launches: list[float] = []  # when machines were ordered lately
+_KNOWN = 16  # versions of ours that are remembered while the answers to our writes are lost
+_DAYS = 62
 
 
 class Ledger:
@@ -43,40 +34,42 @@ class Ledger:
         self._writer = writer
         self._cluster_id = cluster_id
         self._version: str | None = None
+        self._known: list[Book] = []  # what is stored, or may be: read, written, or written without an answer
         self._lock = asyncio.Lock()
         self._dirty = False
+        # Changed in place only: whoever holds one of these sees what is known now.
         self.machines: dict[str, Machine] = {}  # by intent
         self.figures: dict[str, Resources] = {}
         self.costs: dict[str, Decimal] = {}
         self.launches: list[float] = []
 
     async def load(self) -> None:
-        """Read everything; called before anything is decided, and again after losing a race."""
+        """Read everything; called before anything is decided, and again after losing the lease."""
+        async with self._lock:
+            stored = await self._read()
+            self._version = stored[0] if stored else None
+            book = stored[1] if stored else Book()
+            self._known = [book]
+            self._take(book)
+            self._dirty = False
+
+    async def _read(self) -> tuple[str, Book] | None:
         try:
             stored = await self._writer.read_config_map(names.LEDGER_CONFIGMAP)
         except ClusterError as error:
             raise LedgerError(f"the ledger cannot be read: {error.message}") from error
-        self._version = stored.version if stored else None
-        book = self._parse(stored.data) if stored else Book()
-        self.machines = {machine.intent: machine for machine in book.machines}
-        self.figures = dict(book.figures)
-        self.costs = dict(book.costs)
-        self.launches = list(book.launches)
+        return (stored.version, parse(stored.data, self._cluster_id)) if stored else None
 
-    def _parse(self, data: Mapping[str, str]) -> Book:
-        try:
-            book = msgspec.json.decode(data.get(KEY, "{}").encode(), type=Book)
-        except msgspec.DecodeError as error:
-            raise LedgerError(
-                f"ConfigMap {names.LEDGER_CONFIGMAP} key {KEY} is damaged ({error}); restore it, or delete the "
-                "ConfigMap to rebuild it from the cloud's inventory"
-            ) from error
-        if book.cluster_id not in ("", self._cluster_id):
-            raise LedgerError(
-                f"ConfigMap {names.LEDGER_CONFIGMAP} belongs to cluster id {book.cluster_id!r}, this is "
-                f"{self._cluster_id!r}; set cluster_id back, or use another namespace"
-            )
-        return book
+    def _take(self, book: Book) -> None:
+        self.machines.clear()
+        self.machines.update({machine.intent: machine for machine in book.machines})
+        self.figures.clear()
+        self.figures.update(book.figures)
+        self.costs.clear()
+        self.costs.update(book.costs)
+        self.launches[:] = book.launches
+
+    # -- changes in memory ----------------------------------------------------------------------
 
     def put(self, *machines: Machine) -> bool:
         """Change records in memory; `flush` makes them last. Returns whether anything changed."""
@@ -86,6 +79,17 @@ class Ledger:
         self._dirty = self._dirty or bool(changed)
         return bool(changed)
 
+    def change(self, intent: str, **fields: Any) -> Machine | None:
+        """Change these fields of the record as it is *now*; None if there is no such record any more.
+
+        Whoever waited for an answer holds an old record: writing that back would undo what others learned.
+        """
+        current = self.machines.get(intent)
+        if current is None:
+            return None
+        self.put(replace(current, **fields))
+        return self.machines[intent]
+
     def drop(self, intents: Iterable[str]) -> None:
         for intent in intents:
             if self.machines.pop(intent, None) is not None:
@@ -93,12 +97,21 @@ class Ledger:
 
     def close(self, machine: Machine, now: float) -> Decimal:
         """The machine is gone for good: book its cost on today and forget it."""
-        hours = Decimal(str(max(0.0, (machine.gone_at or now) - machine.ordered_at))) / 3600
-        cost = (machine.price * hours if machine.ordered_at else Decimal(0)).quantize(Decimal("0.0001"))
+        # From the intent on: with a lost answer the moment of the order itself is not known.
+        begin = machine.intended_at or machine.ordered_at
+        cost = (
+            self.book(machine.price, begin, machine.gone_at or now, now) if machine.ordered_at else Decimal(0)
+        )
+        self.drop([machine.intent])
+        return cost
+
+    def book(self, price: Decimal, begin: float, end: float, now: float) -> Decimal:
+        hours = Decimal(str(max(0.0, end - begin))) / 3600
+        cost = (price * hours).quantize(Decimal("0.0001"))
         day = datetime.fromtimestamp(now, UTC).date().isoformat()
         self.costs[day] = self.costs.get(day, Decimal(0)) + cost
-        self.costs = {d: self.costs[d] for d in sorted(self.costs)[-62:]}
-        self.drop([machine.intent])
+        for old in sorted(self.costs)[:-_DAYS]:
+            del self.costs[old]
         self._dirty = True
         return cost
 
@@ -110,48 +123,51 @@ class Ledger:
             self._dirty = True
 
     def launched(self, now: float) -> None:
-        self.launches = [*(at for at in self.launches if at > now - 60), now]
+        self.launches[:] = [*(at for at in self.launches if at > now - 60), now]
         self._dirty = True
+
+    # -- storing --------------------------------------------------------------------------------
 
     async def flush(self) -> None:
         """Return only when everything changed so far is stored."""
         async with self._lock:
-            if not self._dirty:
-                return
             for _ in range(_ATTEMPTS):
+                if not self._dirty:
+                    return
+                book = self._book()
+                if not self._known or self._known[-1] != book:
+                    self._known = [*self._known[:1], *self._known[1:][-_KNOWN:], book]
                 self._dirty = False
                 try:
                     self._version = await self._writer.write_config_map(
-                        names.LEDGER_CONFIGMAP, {KEY: self._text()}, self._version
+                        names.LEDGER_CONFIGMAP, {KEY: msgspec.json.encode(book).decode()}, self._version
                     )
-                    return
                 except ClusterError as error:
                     self._dirty = True
                     if error.kind != "conflict":
                         raise LedgerError(f"the ledger cannot be written: {error.message}") from error
                     await self._catch_up()
-            raise LedgerError("the ledger cannot be written: somebody else keeps changing it")
+                except BaseException:
+                    self._dirty = True  # cancelled: nobody knows whether it was written
+                    raise
+                else:
+                    self._known = [book]
+            if self._dirty:
+                raise LedgerError("the ledger cannot be written: somebody else keeps changing it")
 
-    def _text(self) -> str:
-        book = Book(
+    def _book(self) -> Book:
+        return Book(
             cluster_id=self._cluster_id,
             machines=sorted(self.machines.values(), key=lambda m: m.intent),
             figures={kind: dict(found) for kind, found in sorted(self.figures.items())},
-            costs=self.costs,
-            launches=self.launches,
+            costs=dict(self.costs),
+            launches=list(self.launches),
         )
-        return msgspec.json.encode(book).decode()
 
     async def _catch_up(self) -> None:
-        """After a conflict: take over the version, and machines that somebody else put in meanwhile.
-
-        A write of ours whose answer was lost looks like this too; then nothing is new. Anything that
-        we do not know was bought by another leader: it is kept, never overwritten.
-        """
-        stored = await self._writer.read_config_map(names.LEDGER_CONFIGMAP)
-        self._version = stored.version if stored else None
-        if stored is None:
-            return
-        for machine in self._parse(stored.data).machines:
-            if machine.intent not in self.machines:
-                self.machines[machine.intent] = machine
+        """After a conflict: take over the version, and whatever somebody else wrote meanwhile."""
+        stored = await self._read()
+        self._version = stored[0] if stored else None
+        if stored is not None:
+            self._take(merge(self._book(), self._known, stored[1]))
+            self._known.append(stored[1])

@@ -15,7 +15,8 @@ from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.resources import Resources, uses_accelerator
+from controller.domain.resources import Resources
+from controller.fleet.usable import in_use, lacking
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     fresh_list: bool = False  # this list has not been judged before
     in_flight: bool = False  # the create call is under way: nothing may be concluded
     node: Node | None = None
+    doubt: bool = False  # some Node claims to be it and cannot be believed: nothing is concluded from that
     pods: tuple[Pod, ...] = ()
     promised: Resources = {}  # the accelerators that the node must offer
     declared: frozenset[str] = frozenset()
@@ -46,15 +48,18 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     if machine.phase is Phase.TOMBSTONE:
         return machine
     machine = _absence(machine, seen, now)
+    absent = proven_absent(machine, seen, limits)
     if machine.phase is Phase.INTENDED:
-        return _intended(machine, seen, limits, now)
-    if machine.phase.leaving:
-        if machine.phase is Phase.DRAINING and proven_absent(machine, limits, now):
-            return failed(machine, Reason.VANISHED, now)
-        return _disks(machine, seen)
-    if proven_absent(machine, limits, now) or (seen.instance and seen.instance.state in ("gone", "leaving")):
+        return _intended(machine, seen, absent, now)
+    machine = _known(machine, seen)
+    if machine.phase is Phase.DELETING:
+        # Without an id only the lists can tell that there is nothing to delete.
+        gone = absent and not machine.instance_id and not machine.gone_at
+        return replace(machine, gone_at=now) if gone else machine
+    if absent or (seen.instance and seen.instance.state in ("gone", "leaving")):
         return failed(machine, Reason.VANISHED, now)
-    machine = _disks(machine, seen)
+    if machine.phase is Phase.DRAINING:
+        return machine
     if seen.instance is not None and seen.instance.state in ("failed", "stopped"):
         reason = Reason.NO_CAPACITY if seen.instance.status == "no_capacity" else Reason.LAUNCH_FAILED
         return failed(machine, reason, now, f"the cloud says {seen.instance.status}")
@@ -83,14 +88,39 @@ def failed(machine: Machine, reason: Reason, now: float, note: str = "") -> Mach
     )
 
 
-def proven_absent(machine: Machine, limits: Deadlines, now: float) -> bool:
-    return machine.absent_lists >= limits.unknown_lists and now - machine.absent_since >= limits.unknown_over
+def proven_absent(machine: Machine, seen: Seen, limits: Deadlines) -> bool:
+    """Several lists, the first and the last of them far enough apart; time alone proves nothing."""
+    return (
+        machine.absent_lists >= limits.unknown_lists
+        and seen.listed_at - machine.absent_since >= limits.unknown_over
+    )
+
+
+def followed_again(machine: Machine, now: float) -> Machine:
+    """It was believed to be gone and is there: its life is followed again, as far as it really is."""
+    return replace(
+        machine,
+        phase=Phase.ORDERED,
+        reason=Reason.SURPLUS if machine.surplus else None,
+        note="",
+        ordered_at=now,
+        gpus_seen_at=0.0,
+        gpus_lost_at=0.0,
+        node_missing_at=0.0,
+        drain_at=0.0,
+        delete_at=0.0,
+        gone_at=0.0,
+        absent_lists=0,
+        absent_since=0.0,
+    )
 
 
 def _absence(machine: Machine, seen: Seen, now: float) -> Machine:
     """Count complete lists that do not show the machine; one that does starts the count again."""
     if seen.instance is not None:
         return replace(machine, absent_lists=0, absent_since=0.0) if machine.absent_lists else machine
+    if machine.phase is Phase.DELETING and machine.instance_id:
+        return machine  # asked for by its id from now on
     started = machine.ordered_at or machine.intended_at
     if not seen.fresh_list or seen.in_flight or seen.listed_at <= started:
         return machine
@@ -101,10 +131,10 @@ def _absence(machine: Machine, seen: Seen, now: float) -> Machine:
     )
 
 
-def _intended(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+def _intended(machine: Machine, seen: Seen, absent: bool, now: float) -> Machine:
     if seen.instance is not None and not seen.in_flight:
         return ordered(machine, seen.instance.id, now)
-    if proven_absent(machine, limits, now):
+    if absent and not seen.in_flight:
         return replace(machine, phase=Phase.TOMBSTONE, gone_at=now)
     return machine
 
@@ -123,11 +153,19 @@ def ordered(machine: Machine, instance_id: str, now: float) -> Machine:
     )
 
 
-def _disks(machine: Machine, seen: Seen) -> Machine:
-    """Remember every disk that was ever attached: after the machine is gone nobody can say."""
-    if seen.instance is None or set(seen.instance.disks) <= set(machine.disks):
-        return machine
-    return replace(machine, disks=tuple(dict.fromkeys((*machine.disks, *seen.instance.disks))))
+def _known(machine: Machine, seen: Seen) -> Machine:
+    """Remember the id, every disk that came with it, and its Node: later nobody can say.
+
+    A Node may be replaced by another of the same name (deleted by hand, registered again).
+    """
+    if seen.instance is not None:
+        if not machine.instance_id:
+            machine = replace(machine, instance_id=seen.instance.id)
+        if not set(seen.instance.disks) <= set(machine.disks):
+            machine = replace(machine, disks=tuple(dict.fromkeys((*machine.disks, *seen.instance.disks))))
+    if seen.node is not None and machine.node_uid and seen.node.uid != machine.node_uid:
+        machine = replace(machine, node_uid=seen.node.uid)
+    return machine
 
 
 def _ordered(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
@@ -154,16 +192,6 @@ def _joined(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mach
     return machine
 
 
-def lacking(promised: Resources, node: Node | None) -> tuple[str, ...]:
-    """Accelerators that were promised and that the node does not offer (yet, or any more)."""
-    offered = node.allocatable if node is not None else {}
-    return tuple(
-        f"{name}: {offered.get(name, 0)} of {units}"
-        for name, units in sorted(promised.items())
-        if offered.get(name, 0) < units
-    )
-
-
 def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     node = seen.node
     lack = lacking(seen.promised, node)
@@ -184,6 +212,8 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
 
 def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
+    if seen.node is None and seen.doubt:
+        return machine
     if seen.node is None:
         if not machine.node_missing_at:
             return replace(machine, node_missing_at=now)
@@ -195,14 +225,14 @@ def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machi
                 note="its Node object is gone and did not come back",
             )
         return machine
-    if machine.node_missing_at:
-        machine = replace(machine, node_missing_at=0.0)
+    if machine.node_missing_at or not machine.node_uid:
+        machine = replace(machine, node_missing_at=0.0, node_uid=seen.node.uid)
     lack = lacking(seen.promised, seen.node)
     if not lack or not seen.node.ready:
         return replace(machine, gpus_lost_at=0.0) if machine.gpus_lost_at else machine
     if not machine.gpus_lost_at:
         return replace(machine, gpus_lost_at=now)
-    busy = any(uses_accelerator(pod.shape.requests, seen.declared) for pod in seen.pods)
+    busy = any(in_use(pod, seen.declared) for pod in seen.pods)
     if now > machine.gpus_lost_at + limits.gpu_lost and not busy:
         return replace(
             machine,

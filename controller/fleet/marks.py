@@ -68,7 +68,10 @@ def intent_of(cluster_id: str, instance: Instance) -> str:
 
 
 def adopt(cluster_id: str, instance: Instance, kind: InstanceType | None, intent: str, now: float) -> Machine:
-    """The record of a machine that is ours by its marks and that the ledger does not know."""
+    """The record of a machine that is ours by its marks and that the ledger does not know.
+
+    Its script is not taken over: it may be one that the user keeps. Ours are found by their own marks.
+    """
     found = names.parse_hostname(cluster_id, instance.hostname)
     pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
     return Machine(
@@ -87,6 +90,10 @@ def adopt(cluster_id: str, instance: Instance, kind: InstanceType | None, intent
         intended_at=instance.created_at,
         ordered_at=now,
         instance_id=instance.id,
-        script_id=instance.script_id,
         disks=instance.disks,
     )
+
+
+def offer_of(machine: Machine) -> str:
+    """The key of the offer that it was bought from."""
+    return f"{machine.instance_type}/{machine.location}/{machine.market}"

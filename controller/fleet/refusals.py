@@ -2,7 +2,9 @@
 
 Some refusals speak of one offer, others of a type everywhere (quota, image) or of the whole account
 (funds, credentials, rate): they keep away from as much as they speak of, so there is no tight loop.
-Kept in memory only; losing it costs one retry.
+An order that is accepted proves less than it seems, because capacity may be refused minutes later; so
+only a machine that became ready ends what is held against its offer. Kept in memory only; losing it
+costs one retry.
 """
 
 from __future__ import annotations
@@ -18,60 +20,81 @@ _ACCOUNT = frozenset(
     {Reason.NO_FUNDS, Reason.UNAUTHORISED, Reason.RATE_LIMITED, Reason.UNAVAILABLE, Reason.BAD_REQUEST}
 )
 _TYPE = frozenset({Reason.QUOTA, Reason.IMAGE_NOT_SUPPORTED})
+_RATE_PAUSE = 5.0
+_MOST_DOUBLINGS = 16
+
+# A cloud that is away says nothing about its stock, so it is tried again soon after it may be back.
+_AWAY_FIRST, _AWAY_MOST = 5.0, 60.0
+Key = tuple[str, Reason]  # a scope, and what was said of it
 
 
 class Refusals:
     def __init__(self, deadlines: Deadlines) -> None:
         self._first = deadlines.backoff_first
         self._most = deadlines.backoff_most
-        self._times: dict[str, int] = {}
-        self._known: dict[str, Refusal] = {}  # by scope
+        self._times: dict[Key, int] = {}
+        self._known: dict[Key, Refusal] = {}
 
     def add(
         self, offer: str, reason: Reason, message: str, now: float, retry_after: float | None = None
     ) -> Refusal:
-        scope = self._scope(offer, reason)
-        known = self._known.get(scope)
-        if known is not None and known.until > now and reason is known.reason:
+        key = (_scope(offer, reason), reason)
+        known = self._known.get(key)
+        if known is not None and known.until > now:
             return known  # a burst of refusals is one refusal
-        times = self._times.get(scope, 0)
-        self._times[scope] = times + 1
+        if known is not None and now > known.until + self._most:
+            self._times.pop(key, None)  # long ago
+        times = self._times.get(key, 0)
+        self._times[key] = min(times + 1, _MOST_DOUBLINGS)
         delay = min(self._most, self._first * 2**times)
+        if reason is Reason.UNAVAILABLE:
+            delay = min(delay, _AWAY_MOST, _AWAY_FIRST * 2**times)
         if reason is Reason.RATE_LIMITED:
-            delay = max(retry_after or 0.0, 5.0)
+            delay = max(retry_after or 0.0, _RATE_PAUSE)
         elif retry_after is not None:
             delay = max(delay, retry_after)
-        refusal = Refusal(offer=scope, reason=reason, until=now + delay, message=message)
-        self._known[scope] = refusal
+        refusal = Refusal(offer=key[0], reason=reason, until=now + delay, message=message)
+        self._known[key] = refusal
         return refusal
 
+    def accepted(self, offer: str) -> None:
+        """An order went through: what was said of the account and the type is over."""
+        self._forget("*", f"{offer.split('/')[0]}/*/*")
+
     def succeeded(self, offer: str) -> None:
-        """A machine of this offer was ordered: the next refusal starts from the first delay again."""
-        for scope in (offer, offer.split("/")[0] + "/*/*", "*"):
-            self._times.pop(scope, None)
-            self._known.pop(scope, None)
+        """A machine of this offer is ready: the next refusal starts from the first delay again."""
+        self._forget(offer, "*", f"{offer.split('/')[0]}/*/*")
+
+    def _forget(self, *scopes: str) -> None:
+        for key in [key for key in self._times if key[0] in scopes]:
+            self._times.pop(key, None)
+            self._known.pop(key, None)
 
     def active(self, offers: Iterable[Offer], now: float) -> tuple[Refusal, ...]:
-        """One refusal for each offer that is to be left alone."""
-        self._known = {scope: r for scope, r in self._known.items() if r.until > now}
+        """One refusal for each offer that is to be left alone: of several the one that lasts longest."""
+        scopes: dict[str, Refusal] = {}
+        for key, refusal in list(self._known.items()):
+            if refusal.until + 2 * self._most < now:
+                del self._known[key]
+                self._times.pop(key, None)
+            elif refusal.until > now and refusal.until > _until(scopes.get(refusal.offer)):
+                scopes[refusal.offer] = refusal
         found = []
         for offer in offers:
-            for scope in ("*", f"{offer.type.name}/*/*", offer.key):
-                refusal = self._known.get(scope)
-                if refusal is not None:
-                    found.append(
-                        Refusal(
-                            offer=offer.key,
-                            reason=refusal.reason,
-                            until=refusal.until,
-                            message=refusal.message,
-                        )
-                    )
-                    break
+            here = [scopes.get("*"), scopes.get(f"{offer.type.name}/*/*"), scopes.get(offer.key)]
+            last = max(here, key=_until)
+            if last is not None:
+                found.append(
+                    Refusal(offer=offer.key, reason=last.reason, until=last.until, message=last.message)
+                )
         return tuple(found)
 
-    @staticmethod
-    def _scope(offer: str, reason: Reason) -> str:
-        if reason in _ACCOUNT:
-            return "*"
-        return f"{offer.split('/')[0]}/*/*" if reason in _TYPE else offer
+
+def _until(refusal: Refusal | None) -> float:
+    return refusal.until if refusal is not None else 0.0
+
+
+def _scope(offer: str, reason: Reason) -> str:
+    if reason in _ACCOUNT:
+        return "*"
+    return f"{offer.split('/')[0]}/*/*" if reason in _TYPE else offer

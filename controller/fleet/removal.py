@@ -1,8 +1,8 @@
-"""Taking one machine away, always in this order, and resumable at any step.
+"""The steps of taking one machine away; `leaving` puts them in their order and keeps the record.
 
-soft taint → look again → hard taint → a pause → evict → the consistent list, immediately before the
-delete → delete with its disks → proven gone → Node object, script, ledger entry. Up to the delete it
-can be called off, and then the taints come off again; a refusal always says why.
+Before anything is changed it is asked whether we still lead. A pod that uses an accelerator stops
+everything. A pod that is past its grace on a node that is not Ready will never be seen to leave, since
+nobody is there to say so; it is not waited for, and if it uses an accelerator it still stops the delete.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
-import msgspec
-
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
-from controller.domain.kube import Pod, Taint
+from controller.domain.cloudthings import Instance, Volume
+from controller.domain.kube import DisruptionBudget, Node, Pod, Taint
 from controller.domain.machine import Machine
-from controller.domain.outcome import Happened, Refused
+from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
-from controller.domain.resources import uses_accelerator
-from controller.fleet.marks import intent_of
-from controller.planning.scale_down import blockers
+from controller.fleet.identity import node_for
+from controller.fleet.tasks import NotYet
+from controller.fleet.usable import in_use
+from controller.planning.scale_down import blockers, protected
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 _RETRY = 5.0
+
+Check = Callable[[], None]  # raises when the removal must not go on: CalledOff or Grounded
 
 
 class CalledOff(Exception):
@@ -38,20 +40,7 @@ class CalledOff(Exception):
         self.why = why
 
 
-class Still(msgspec.Struct, frozen=True):
-    """What of a deleted machine is still there."""
-
-    instance: bool = False
-    disks: tuple[str, ...] = ()
-
-    @property
-    def nothing(self) -> bool:
-        return not self.instance and not self.disks
-
-
 class Removal:
-    """The steps; the engine decides which of them a machine's phase calls for."""
-
     def __init__(
         self,
         *,
@@ -67,108 +56,131 @@ class Removal:
         self._clock = clock
         self._sleep = sleep
 
-    async def soften(self, policy: Policy, machine: Machine) -> None:
+    async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Ask the scheduler to prefer other nodes, then look again with fresh eyes."""
+        check()
         await self._writer.taint(machine.name, add=(SOFT,))
-        await self._look(policy, machine)
+        pods = await self._writer.list_pods_on(machine.name)
+        self._refuse(policy, machine, pods, self._view.budgets())
 
-    async def drain(self, policy: Policy, machine: Machine, wanted: Callable[[], bool]) -> None:
-        """Keep new pods away and let the others leave. Raises CalledOff."""
-        since = datetime.fromtimestamp(machine.drain_at or self._clock(), UTC).isoformat(timespec="seconds")
+    async def drain(self, policy: Policy, machine: Machine, check: Check) -> None:
+        """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
+        node = await self._node(machine)
+        if node is None:
+            return  # nobody to drain; the last look is at the pods all the same
+        begin = machine.drain_at or self._clock()
+        since = datetime.fromtimestamp(begin, UTC).isoformat(timespec="seconds")
+        check()
         await self._writer.taint(machine.name, add=(SOFT, HARD))
         await self._writer.annotate(machine.name, {names.NODE_DRAIN_SINCE: since})
         await self._sleep(policy.deadlines.drain_pause)
-        end = self._clock() + policy.deadlines.eviction_grace
+        end = begin + policy.deadlines.eviction_grace
         refused: Refused | None = None
         while True:
-            if not wanted():
-                raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
-            leaving = self._movable(policy, await self._writer.list_pods_on(machine.name))
+            check()
+            pods = await self._writer.list_pods_on(machine.name)
+            self._refuse(policy, machine, pods)
+            leaving = [pod for pod in pods if self._waited_for(policy, machine, pod)]
             if not leaving:
                 return
             if self._clock() > end:
                 words = refused.message if refused else f"{len(leaving)} pods did not leave in time"
                 raise CalledOff(Explanation(refused.reason if refused else Reason.IN_USE, words))
-            for pod in leaving:
-                if pod.deleting_at is not None:
-                    continue
-                outcome = await self._writer.evict(pod)
-                if isinstance(outcome, Refused):
-                    refused = outcome
+            refused = await self._evict(leaving, check) or refused
             await self._sleep(min(_RETRY, max(0.05, end - self._clock())) if refused else 1.0)
+
+    async def _evict(self, pods: Sequence[Pod], check: Check) -> Refused | None:
+        refused = None
+        for pod in pods:
+            if pod.deleting_at is None:
+                check()
+                outcome = await self._writer.evict(pod)
+                refused = outcome if isinstance(outcome, Refused) else refused
+        return refused
+
+    def _waited_for(self, policy: Policy, machine: Machine, pod: Pod) -> bool:
+        if pod.finished or pod.shape.is_daemon or pod.shape.mirror:
+            return False
+        node = self._view.node(machine.name)
+        over = (
+            pod.deleting_at is not None
+            and self._clock() > pod.deleting_at + policy.deadlines.terminating_slack
+        )
+        return not (over and (node is None or not node.ready))
 
     async def last_look(self, policy: Policy, machine: Machine) -> None:
         """The one consistent list, immediately before the delete. Raises CalledOff."""
-        pods = await self._writer.list_pods_on(machine.name)
-        self._movable(policy, pods)
+        self._refuse(policy, machine, await self._writer.list_pods_on(machine.name))
 
-    async def delete(self, cluster_id: str, machine: Machine) -> Explanation | None:
-        """Ask the cloud; None when it accepted, else why not (yet).
+    def _refuse(
+        self,
+        policy: Policy,
+        machine: Machine,
+        pods: Sequence[Pod],
+        budgets: tuple[DisruptionBudget, ...] = (),
+    ) -> None:
+        """What forbids the removal now. A broken machine is kept by its work and by annotations only."""
+        declared = policy.gpu_resources
+        now = self._clock()
+        if machine.failed:
+            pods = [pod for pod in pods if in_use(pod, declared) or protected(pod, now)]
+        node = self._view.node(machine.name) or Node(name=machine.name, uid="")
+        picture = Snapshot(now=now, policy=policy, budgets=budgets)
+        why = blockers(picture, node, pods)
+        if why is not None:
+            raise CalledOff(why)
 
-        The machine is read once more: its marks must still say that it is ours, and every disk that
-        it has by now goes with it.
+    async def look_up(self, instance_id: str) -> Instance | None:
+        """The instance by its id, or None when the cloud says that it is gone. Raises CloudError."""
+        instance = await self._cloud.instance(instance_id)
+        return None if instance is None or instance.state == "gone" else instance
+
+    async def delete(self, instance: Instance, disks: Sequence[str]) -> Outcome:
+        """With every disk of ours that it has by now: what is not named stays and costs money.
+
+        A disk of ours that was moved to another machine is not named: it is in use there.
         """
-        if not machine.instance_id:
-            return None
-        try:
-            instance = await self._cloud.instance(machine.instance_id)
-        except CloudError as error:
-            return Explanation(error.reason, error.message)
-        if instance is None or instance.state == "gone":
-            return None
-        if intent_of(cluster_id, instance) != machine.intent:
-            return Explanation(
-                Reason.IDENTITY_CLASH,
-                f"instance {instance.id} does not carry the marks of {machine.name}; not deleted",
-            )
-        disks = tuple(dict.fromkeys((*machine.disks, *instance.disks)))
-        outcome = await self._cloud.delete(machine.instance_id, disks)
-        if isinstance(outcome, Happened):
-            return None
-        if isinstance(outcome, Refused):
-            return (
-                None
-                if outcome.reason is Reason.ALREADY_GONE
-                else Explanation(outcome.reason, outcome.message)
-            )
-        return Explanation(Reason.UNKNOWN_OUTCOME, outcome.message)
+        attached = {*instance.disks, *(d for d in disks if d in instance.volume_ids)}
+        named = tuple(d for d in dict.fromkeys((*disks, *instance.disks)) if d in attached)
+        return await self._cloud.delete(instance.id, named)
 
-    async def still_there(self, machine: Machine) -> Still:
-        """What the cloud still has of it. Raises CloudError when nobody can say."""
-        instance = await self._cloud.instance(machine.instance_id) if machine.instance_id else None
-        if instance is not None and instance.state != "gone":
-            return Still(instance=True)
-        disks = [
-            volume
-            for volume in await self._cloud.volumes()
-            if volume.id in machine.disks
-            or (
-                volume.name == machine.name
-                and machine.instance_id
-                and volume.instance_id == machine.instance_id
-            )
-        ]
-        for volume in disks:
-            if volume.status != "deleting":
-                await self._cloud.delete_volume(volume.id)
-        return Still(disks=tuple(volume.id for volume in disks))
+    async def disks_left(self, cluster_id: str, machine: Machine) -> tuple[Volume, ...]:
+        """Disks that came with a machine that is gone. Raises CloudError when nobody can say.
 
-    async def clean_up(self, machine: Machine) -> None:
-        """The Node object and the script of a machine that is proven gone."""
+        Ours by two marks: recorded as its system disk and not in use elsewhere, or its name and tags.
+        """
+        return tuple(v for v in await self._cloud.volumes() if _is_left_of(v, cluster_id, machine))
+
+    async def delete_disk(self, volume: Volume) -> None:
+        if volume.status != "deleting":
+            await self._cloud.delete_volume(volume.id)
+
+    async def delete_node(self, machine: Machine, check: Check) -> None:
+        """The Node object, by its UID. One that is Ready although its machine vanished is kept."""
+        node = await self._node(machine)
+        if node is None:
+            return
+        if node.ready and not machine.delete_at:
+            raise NotYet(f"machine {machine.name} is gone and its Node is Ready: the Node is kept", 30.0)
+        check()
+        await self._writer.delete_node(node.name, node.uid)
+
+    async def _node(self, machine: Machine) -> Node | None:
+        """The Node of this name, if it is this machine: a foreign one of the same name is never touched."""
         node = await self._writer.get_node(machine.name)
-        if node is not None and (not machine.node_uid or node.uid == machine.node_uid):
-            await self._writer.delete_node(node.name, node.uid)
-        if machine.script_id:
-            outcome = await self._cloud.delete_script(machine.script_id)
-            if not isinstance(outcome, Happened) and not (
-                isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE
-            ):
-                raise CloudError(
-                    Reason.UNAVAILABLE, f"script of {machine.name} is not deleted: {outcome.message}"
-                )
+        return node_for(machine, (node,))[0] if node is not None else None
 
-    async def restore(self, machine: Machine) -> None:
+    async def delete_script(self, script_id: str) -> None:
+        outcome = await self._cloud.delete_script(script_id)
+        if isinstance(outcome, Happened):
+            return
+        if isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE:
+            return
+        raise CloudError(Reason.UNAVAILABLE, f"script {script_id} is not deleted: {outcome.message}")
+
+    async def restore(self, machine: Machine, check: Check) -> None:
         """Undo taints and marks of a removal that was called off."""
+        check()
         try:
             await self._writer.taint(machine.name, remove=(SOFT, HARD))
             await self._writer.annotate(
@@ -178,23 +190,13 @@ class Removal:
             if error.kind != "not_found":
                 raise
 
-    async def _look(self, policy: Policy, machine: Machine) -> None:
-        node = self._view.node(machine.name)
-        if node is None:
-            return
-        picture = Snapshot(now=self._clock(), policy=policy, nodes=(node,), budgets=self._view.budgets())
-        why = blockers(picture, node, await self._writer.list_pods_on(machine.name))
-        if why is not None:
-            raise CalledOff(why)
 
-    @staticmethod
-    def _movable(policy: Policy, pods: Sequence[Pod]) -> list[Pod]:
-        """The pods that have to leave. One that uses an accelerator stops everything."""
-        leaving = []
-        for pod in pods:
-            if pod.finished or pod.shape.is_daemon or pod.shape.mirror:
-                continue
-            if uses_accelerator(pod.shape.requests, policy.gpu_resources) or pod.shape.has_claims:
-                raise CalledOff(Explanation(Reason.IN_USE, f"pod {pod.key} uses its GPUs"))
-            leaving.append(pod)
-        return leaving
+def _is_left_of(volume: Volume, cluster_id: str, machine: Machine) -> bool:
+    if volume.instance_id and volume.instance_id != machine.instance_id:
+        return False
+    if volume.id in machine.disks:
+        return True
+    tags = dict(volume.tags)
+    tagged = tags.get(names.TAG_CLUSTER) == cluster_id and tags.get(names.TAG_INTENT) == machine.intent
+    attached = bool(machine.instance_id) and volume.instance_id == machine.instance_id
+    return volume.name == machine.name and (tagged or attached)

@@ -1,7 +1,8 @@
 """What no record speaks of any more: scripts and disks that a crash left behind, removed when provably ours.
 
 A script is ours by its name and its second line; a disk by its name and its tags. One mark alone is
-only reported, and anything that a known machine may still need is left alone.
+only reported, and anything that a known machine may still need is left alone. A disk that is attached
+is removed only when its machine, asked for by id, is gone: the list of machines may be older.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ def orphan_disks(
     ours, doubtful = [], []
     for volume in volumes:
         found = names.parse_hostname(cluster_id, volume.name)
+        tags = dict(volume.tags)
         if found is None or volume.instance_id in instances:
             continue
+        if tags.get(names.TAG_CLUSTER, cluster_id) != cluster_id:
+            continue  # of another cluster whose id begins like ours
         intent = found[1]
         known = machines.get(intent)
         if known is not None and known.phase is not Phase.TOMBSTONE:
             continue
-        tags = dict(volume.tags)
         if tags.get(names.TAG_CLUSTER) == cluster_id and tags.get(names.TAG_INTENT) == intent:
             ours.append(volume)
         else:
@@ -69,12 +72,20 @@ async def find(
 ) -> Orphans:
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
     disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
-    return Orphans(scripts, disks, doubtful)
+    return Orphans(scripts, tuple([disk for disk in disks if await _is_loose(cloud, disk)]), doubtful)
 
 
-async def remove(cloud: Cloud, orphans: Orphans) -> None:
+async def _is_loose(cloud: Cloud, disk: Volume) -> bool:
+    if not disk.instance_id:
+        return True
+    instance = await cloud.instance(disk.instance_id)
+    return instance is None or instance.state == "gone"
+
+
+async def remove(cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True) -> None:
     for script in orphans.scripts:
-        await cloud.delete_script(script.id)
+        if may_act():
+            await cloud.delete_script(script.id)
     for disk in orphans.disks:
-        if disk.status != "deleting":
+        if disk.status != "deleting" and may_act():
             await cloud.delete_volume(disk.id)

@@ -6,8 +6,6 @@ Quiet facts (a place is on its way, a node has room) are no event: only decision
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from controller.domain.plan import Explanation, Plan, Retire
@@ -49,7 +47,7 @@ class Events:
         for action in plan.actions:
             if isinstance(action, Retire):
                 told += self.once(Told("Node", action.machine, "Normal", SCALE_DOWN, action.message))
-        self._forget(plan.pods)
+        self._forget(plan)
         return told
 
     def _of_pod(self, key: str, why: Explanation) -> Told | None:
@@ -68,8 +66,8 @@ class Events:
         self._last[subject] = said
         return [told]
 
-    def _forget(self, pods: Mapping[str, Explanation]) -> None:
-        """Pods that wait no longer: a later pod of the same name is told anew."""
-        gone = [s for s in self._last if s.startswith("Pod ") and s[4:] not in pods]
-        for subject in gone:
+    def _forget(self, plan: Plan) -> None:
+        """Pods that wait no longer and machines that are gone: a later one of the same name is told anew."""
+        known = {f"Pod {key}" for key in plan.pods} | {f"Node {name}" for name in plan.machines}
+        for subject in self._last.keys() - known:
             del self._last[subject]

@@ -1,7 +1,7 @@
 """Structured logs: one line each, as JSON or as text, with the machine and pod they concern.
 
-Nothing that looks like a secret survives: values registered as secret are replaced wherever they
-turn up, in messages and in error texts of libraries alike.
+Nothing that was registered as secret survives: it is replaced wherever it turns up, in messages and in
+error texts of libraries alike, also where somebody quoted it for JSON or a URL or broke it into lines.
 """
 
 from __future__ import annotations
@@ -11,22 +11,38 @@ import logging
 import sys
 from datetime import UTC, datetime
 from typing import Any, TextIO
+from urllib.parse import quote, quote_plus
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _MASK = "***"
+_LEAST = 6
 _secrets: set[str] = set()
 
 
 def keep_secret(*values: str) -> None:
     """Never let these values through. Very short ones would only garble the logs."""
-    _secrets.update(value for value in values if len(value) >= 6)
+    for value in values:
+        for part in (value, value.strip()):
+            forms = (
+                part,
+                json.dumps(part)[1:-1],
+                quote(part, safe=""),
+                quote_plus(part),
+                " ".join(part.split()),
+            )
+            _secrets.update(form for form in forms if len(form) >= _LEAST)
 
 
 def mask(text: str) -> str:
-    for secret in _secrets:
+    # The longest first: a secret that begins like another must not leave its tail behind.
+    for secret in sorted(_secrets, key=len, reverse=True):
         if secret in text:
             text = text.replace(secret, _MASK)
     return text
+
+
+def _one_line(text: str) -> str:
+    return mask(" ".join(mask(text).splitlines()))
 
 
 class _Line(logging.Formatter):
@@ -38,19 +54,24 @@ class _Line(logging.Formatter):
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         extra: dict[str, Any] = {k: v for k, v in record.__dict__.items() if k not in _STANDARD}
         if record.exc_info:
-            extra["error"] = " | ".join(self.formatException(record.exc_info).splitlines())
+            extra["error"] = " | ".join(mask(self.formatException(record.exc_info)).splitlines())
         message = record.getMessage()
         if self._json:
             line = json.dumps(
-                {"time": moment, "level": record.levelname.lower(), "logger": record.name, "message": message}
-                | extra,
+                extra
+                | {
+                    "time": moment,
+                    "level": record.levelname.lower(),
+                    "logger": record.name,
+                    "message": mask(message),
+                },
                 default=str,
                 ensure_ascii=False,
             )
         else:
             words = " ".join(f"{key}={value}" for key, value in extra.items() if value not in ("", None))
             line = f"{moment[11:23]} {record.levelname.lower():7} {message}" + (f"  {words}" if words else "")
-        return mask(line.replace("\n", " "))
+        return _one_line(line)
 
 
 def set_up(level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:

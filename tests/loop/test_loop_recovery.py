@@ -108,3 +108,10 @@ async def test_gpus_that_never_come_cost_one_replacement_elsewhere() -> None:
 
         await until("the first machine is gone", first_is_gone)
         assert await pod_phase(stage, "train") in ("Running", "Succeeded")
+
+
+async def test_an_opt_in_startup_taint_is_lifted_and_does_not_keep_the_pod_away() -> None:
+    pools = {"pools": [ONE["pools"][0] | {"startup_taint": True}]}
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, pools):
+        await stage.pod("train", 1)
+        await until("the pod runs", runs(stage, "train"))

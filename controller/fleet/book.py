@@ -1,0 +1,84 @@
+"""What the ledger's ConfigMap holds, and how two writers' versions of it become one. Pure.
+
+A conflict has several causes that look alike: a write of ours whose answer was lost, another leader, a
+person with `kubectl edit`. Whatever stands there that we never wrote is somebody else's knowledge and
+wins; whatever we wrote ourselves gives way to what we know now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from controller.domain import names
+from controller.domain.machine import Machine
+
+KEY = "ledger.json"
+VERSION = 1
+
+
+class LedgerError(Exception):
+    """The ledger cannot be read or written; nothing may be bought."""
+
+
+class Book(msgspec.Struct, kw_only=True):
+    """The content of the ConfigMap."""
+
+    version: int = VERSION
+    cluster_id: str = ""
+    machines: list[Machine] = []
+    figures: dict[str, dict[str, int]] = {}  # by instance type: what real nodes offered
+    costs: dict[str, Decimal] = {}  # by day: what closed machines cost
+    launches: list[float] = []  # when machines were ordered lately
+
+
+def parse(data: Mapping[str, str], cluster_id: str) -> Book:
+    where = f"ConfigMap {names.LEDGER_CONFIGMAP}"
+    try:
+        book = msgspec.json.decode(data.get(KEY, "{}").encode(), type=Book)
+    except msgspec.DecodeError as error:
+        raise LedgerError(
+            f"{where} key {KEY} is damaged ({error}); restore it, or delete the ConfigMap to rebuild it from "
+            "the cloud's inventory"
+        ) from error
+    if book.cluster_id not in ("", cluster_id):
+        raise LedgerError(
+            f"{where} belongs to cluster id {book.cluster_id!r}, this is {cluster_id!r}; set cluster_id back, or "
+            "use another namespace"
+        )
+    if book.version > VERSION:
+        raise LedgerError(
+            f"{where} was written by a newer version of this program (format {book.version}, known is {VERSION}); "
+            "run that version again"
+        )
+    return book
+
+
+def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
+    """What to write after a conflict. `known` is what we read or wrote (or may have written) before."""
+    mine = {m.intent: m for m in ours.machines}
+    found = {m.intent: m for m in theirs.machines}
+    versions = [{m.intent: m for m in book.machines} for book in known]
+    machines = []
+    for intent in sorted(mine.keys() | found.keys()):
+        ours_it_is = any(version.get(intent) == found.get(intent) for version in versions)
+        if intent in mine and intent not in found and not any(intent in v for v in versions):
+            ours_it_is = True  # new with us
+        machine = mine.get(intent) if ours_it_is else found.get(intent)
+        if machine is not None:
+            machines.append(machine)
+    costs = dict(ours.costs)
+    if not any(book.costs == theirs.costs for book in known):
+        base = known[0].costs if known else {}
+        for day in theirs.costs:
+            more = theirs.costs[day] - base.get(day, Decimal(0))
+            costs[day] = costs.get(day, Decimal(0)) + max(Decimal(0), more)
+    return Book(
+        cluster_id=ours.cluster_id,
+        machines=machines,
+        figures=theirs.figures | ours.figures,
+        costs=costs,
+        launches=sorted({*theirs.launches, *ours.launches}),
+    )

@@ -1,0 +1,250 @@
+"""Taking machines away, always in this order, resumable at every step from the record alone.
+
+soft taint → look again → hard taint → a pause → evict → the consistent list, immediately before the
+delete → delete with its disks → proven gone → Node object, script, ledger entry. Up to the delete it
+can be called off, and then the taints come off again; a refusal always says why. The record is read
+anew after every wait: what others learned meanwhile is never overwritten.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from controller.domain.cloudthings import Instance
+from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Happened, Outcome, Refused
+from controller.domain.plan import Explanation
+from controller.domain.policy import Policy
+from controller.domain.reason import SENTENCES, Reason
+from controller.fleet.ledger import Ledger
+from controller.fleet.life import followed_again
+from controller.fleet.listener import Listener
+from controller.fleet.marks import intent_of
+from controller.fleet.removal import CalledOff, Removal
+from controller.fleet.tasks import Grounded, NotYet
+
+log = logging.getLogger("gpu_autoscaler.fleet")
+
+_POLL = 3.0
+_MOST_POLL = 30.0
+# An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
+_REPEAT = 60.0
+
+
+class Leaving:
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        removal: Removal,
+        listener: Listener,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        may_act: Callable[[], bool],
+        closed: Callable[[Machine], None],
+    ) -> None:
+        self._ledger = ledger
+        self._removal = removal
+        self._listener = listener
+        self._clock = clock
+        self._sleep = sleep
+        self._may_act = may_act
+        self._closed = closed
+        self.called_off: set[str] = set()  # names of machines that are wanted after all
+        self._kept: dict[str, Reason] = {}  # why failed machines could not go yet, told once
+
+    def _check(self) -> None:
+        if not self._may_act():
+            raise Grounded
+
+    def _wanted_gone(self, name: str) -> Callable[[], None]:
+        def check() -> None:
+            self._check()
+            if name in self.called_off:
+                raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
+
+        return check
+
+    def _in(self, intent: str, phase: Phase) -> Machine | None:
+        machine = self._ledger.machines.get(intent)
+        return machine if machine is not None and machine.phase is phase else None
+
+    async def _move(self, intent: str, phase: Phase, **fields: object) -> Machine:
+        before = self._ledger.machines[intent]
+        after = self._ledger.change(intent, phase=phase, **fields) or before
+        await self._ledger.flush()
+        self._listener.phase_changed(before, after)
+        return after
+
+    # -- up to the delete -----------------------------------------------------------------------
+
+    async def retire(self, policy: Policy, intent: str, reason: Reason, message: str) -> None:
+        machine = self._in(intent, Phase.READY)
+        if machine is None:
+            return
+        try:
+            await self._removal.soften(policy, machine, self._wanted_gone(machine.name))
+            if self._in(intent, Phase.READY) is None:
+                return
+            self._wanted_gone(machine.name)()
+        except CalledOff as stop:
+            await self._keep(intent, stop.why)
+            return
+        await self._move(intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock())
+        await self.drain(policy, intent)
+
+    async def drain(self, policy: Policy, intent: str) -> None:
+        machine = self._in(intent, Phase.DRAINING)
+        if machine is None:
+            return
+        check = self._check if machine.failed else self._wanted_gone(machine.name)
+        try:
+            await self._removal.drain(policy, machine, check)
+            check()
+        except CalledOff as stop:
+            await self._keep(intent, stop.why)
+            return
+        if self._in(intent, Phase.DRAINING) is not None:
+            await self._move(intent, Phase.DELETING)
+        await self.delete(policy, intent)
+
+    async def _keep(self, intent: str, why: Explanation) -> None:
+        """It stays. A failed one stays tainted, and goes as soon as it is idle."""
+        machine = self._ledger.machines.get(intent)
+        if machine is None or machine.gone_at or machine.reason is Reason.VANISHED:
+            return
+        if machine.failed:
+            await self._move(intent, Phase.DRAINING, drain_at=self._clock())
+            if self._kept.get(machine.name) is not why.code:
+                self._kept[machine.name] = why.code
+                self._listener.removal_called_off(machine, why)
+            raise NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
+        await self._removal.restore(machine, self._check)
+        now_is = self._ledger.machines.get(intent)
+        if now_is is not None and now_is.phase is machine.phase and now_is.reason is machine.reason:
+            surplus = machine.surplus
+            await self._move(
+                intent,
+                Phase.READY,
+                reason=Reason.SURPLUS if surplus else None,
+                note=SENTENCES[Reason.SURPLUS] if surplus else "",
+                drain_at=0.0,
+                delete_at=0.0,
+                gpus_lost_at=0.0,
+                node_missing_at=0.0,
+            )
+        self._listener.removal_called_off(machine, why)
+
+    # -- the delete, and what follows -----------------------------------------------------------
+
+    async def delete(self, policy: Policy, intent: str) -> None:
+        pause = _POLL
+        while (machine := self._in(intent, Phase.DELETING)) is not None and not machine.gone_at:
+            self._check()
+            if not machine.instance_id:
+                raise NotYet(f"the instance of {machine.name} is not known; the inventory will tell")
+            instance = await self._removal.look_up(machine.instance_id)
+            if instance is None:
+                self._ledger.change(intent, gone_at=self._clock())
+                await self._ledger.flush()
+            elif instance.state == "leaving":
+                await self._sleep(_POLL)
+            elif machine.reason is Reason.VANISHED and not machine.delete_at:
+                await self._back(intent)
+                return
+            elif machine.delete_at and 0 <= self._clock() - machine.delete_at < _REPEAT:
+                await self._sleep(_POLL)
+            else:
+                try:
+                    why = await self._ask(policy, machine, instance)
+                except CalledOff as stop:
+                    await self._keep(intent, stop.why)
+                    return
+                if why:
+                    log.info("delete is tried again", extra={"machine": machine.name, "why": why})
+                    await self._sleep(pause)
+                    pause = min(_MOST_POLL, pause * 2)
+        if machine is not None:
+            await self._close(policy.cluster_id, intent)
+
+    async def _back(self, intent: str) -> None:
+        before = self._ledger.machines[intent]
+        after = followed_again(before, self._clock())
+        self._ledger.put(after)
+        await self._ledger.flush()
+        log.warning("believed to have vanished, and is there", extra={"machine": after.name})
+        self._listener.phase_changed(before, after)
+
+    async def _ask(self, policy: Policy, machine: Machine, instance: Instance) -> str:
+        """Ask the cloud to delete it; "" when it accepted, else why not (yet)."""
+        if intent_of(policy.cluster_id, instance) != machine.intent:
+            raise NotYet(f"instance {instance.id} does not carry the marks of {machine.name}", _MOST_POLL)
+        await self._removal.last_look(policy, machine)
+        (self._check if machine.failed else self._wanted_gone(machine.name))()
+        outcome = await self._removal.delete(instance, machine.disks)
+        if _is_done(outcome):
+            self._ledger.change(machine.intent, delete_at=self._clock())
+            await self._ledger.flush()
+            return ""
+        return getattr(outcome, "message", "") or "the cloud did not accept it"
+
+    async def _close(self, cluster_id: str, intent: str) -> None:
+        """The instance is gone: disks, Node, script, ledger entry."""
+        pause = _POLL
+        while (machine := self._ledger.machines.get(intent)) is not None:
+            left = await self._removal.disks_left(cluster_id, machine)
+            if not left:
+                break
+            for volume in left:
+                self._check()
+                await self._removal.delete_disk(volume)
+            await self._sleep(pause)
+            pause = min(_MOST_POLL, pause * 1.5)
+        if machine is None:
+            return
+        self._check()
+        await self._removal.delete_node(machine, self._check)
+        if machine.script_id:
+            self._check()
+            await self._removal.delete_script(machine.script_id)
+        self._check()
+        if intent not in self._ledger.machines:
+            return
+        cost = self._ledger.close(self._ledger.machines[intent], self._clock())
+        self._kept.pop(machine.name, None)
+        self._closed(machine)
+        self._listener.removed(machine, cost)
+        await self._ledger.flush()
+
+    async def delete_extra(self, policy: Policy, intent: str, extra: Instance) -> None:
+        """A second instance of one intent: nobody needs it, and it may share its Node's name with the first."""
+        machine = self._ledger.machines.get(intent)
+        if machine is None or not machine.instance_id or machine.instance_id == extra.id:
+            return
+        if await self._removal.look_up(machine.instance_id) is None:
+            return  # it may become the only one
+        instance = await self._removal.look_up(extra.id)
+        if instance is None or instance.state == "leaving":
+            return
+        if intent_of(policy.cluster_id, instance) != intent:
+            return
+        try:
+            await self._removal.last_look(policy, machine)
+        except CalledOff as stop:
+            raise NotYet(f"second instance {extra.id} of {machine.name} stays: {stop.why.message}") from stop
+        self._check()
+        outcome = await self._removal.delete(instance, ())
+        if not _is_done(outcome):
+            raise NotYet(f"second instance {extra.id} of {machine.name} is not deleted", _POLL)
+        now = self._clock()
+        self._ledger.book(instance.price, instance.created_at, now, now)
+        log.warning("surplus instance deleted", extra={"machine": machine.name, "instance": extra.id})
+        await self._ledger.flush()
+        await self._sleep(_MOST_POLL)  # lists lag behind
+
+
+def _is_done(outcome: Outcome) -> bool:
+    return isinstance(outcome, Happened) or (
+        isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE
+    )

@@ -1,0 +1,64 @@
+"""What cloud and cluster show of one machine at this moment, put together for the judgement of `life`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controller.cluster.protocol import View
+from controller.domain import names
+from controller.domain.kube import Node
+from controller.domain.machine import Machine, Phase
+from controller.domain.policy import Policy
+from controller.domain.resources import Resources
+from controller.fleet.identity import node_for
+from controller.fleet.life import Seen
+from controller.fleet.sightings import Sightings
+from controller.planning.predict import gpu_resources
+
+
+def nodes_of(machines: Iterable[Machine], nodes: Iterable[Node]) -> tuple[Node, ...]:
+    """The few Nodes that could be one of our machines, of the thousands that there may be."""
+    wanted: set[str] = set()
+    for machine in machines:
+        wanted |= {machine.name, machine.instance_id.lower() or machine.name}
+    return tuple(n for n in nodes if n.name in wanted or names.resolve(n.provider_id) in wanted)
+
+
+def promised(policy: Policy, machine: Machine) -> Resources:
+    """The accelerators that its Node must offer.
+
+    A pool that is no longer configured demands nothing: what its machines offered is not known any
+    more, and they run until they are idle.
+    """
+    pool = policy.pool(machine.pool)
+    return gpu_resources(pool, machine.gpus) if pool is not None else {}
+
+
+def see(
+    policy: Policy,
+    machine: Machine,
+    *,
+    sightings: Sightings,
+    nodes: Sequence[Node],
+    view: View,
+    fresh: bool,
+    in_flight: bool,
+) -> tuple[Seen, str]:
+    """The picture, and what a person should look at ("": nothing)."""
+    node, doubt = node_for(machine, nodes)
+    report = doubt if machine.phase is not Phase.TOMBSTONE else ""
+    if machine.phase is Phase.DELETING and machine.gone_at and node is not None and node.ready:
+        report = f"instance {machine.instance_id} is gone, and Node {node.name} is Ready; the Node is kept"
+    inventory = sightings.inventory
+    seen = Seen(
+        instance=sightings.of(machine),
+        listed_at=inventory.at if inventory.complete else 0.0,
+        fresh_list=fresh,
+        in_flight=in_flight,
+        node=node,
+        doubt=bool(doubt),
+        pods=view.pods_on(machine.name) if node else (),
+        promised=promised(policy, machine),
+        declared=policy.gpu_resources,
+    )
+    return seen, report

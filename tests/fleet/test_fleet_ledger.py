@@ -1,0 +1,247 @@
+"""The ledger survives conflicts, lost answers and damage, and never loses what somebody else bought."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.cluster.protocol import ClusterError
+from controller.domain.machine import Machine, Phase
+from controller.fleet.ledger import KEY, Ledger, LedgerError
+from tests.fleet.clockwork import Time
+from tests.fleet.fakes import Account, Hands, Town
+
+NAME = "gpu-autoscaler-ledger"
+
+
+def record(intent: str = "aaaaaaaaaa", phase: Phase = Phase.INTENDED, **more: Any) -> Machine:
+    values: dict[str, Any] = {
+        "name": f"home-a100-{intent}", "pool": "a100", "instance_type": "1A100.22V", "location": "FIN-01",
+        "market": "on-demand", "price": Decimal("1.20"), "intended_at": 1000.0,
+    }  # fmt: skip
+    return Machine(intent=intent, phase=phase, **(values | more))
+
+
+@pytest.fixture
+def hands() -> Hands:
+    time = Time()
+    account = Account(time)
+    return Hands(account, Town(time, account))
+
+
+def stored(hands: Hands) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(hands.town.maps[NAME][0][KEY])
+    return found
+
+
+def intents(hands: Hands) -> list[str]:
+    return [m["intent"] for m in stored(hands)["machines"]]
+
+
+def put_there(hands: Hands, text: str) -> None:
+    _, version = hands.town.maps.get(NAME, ({}, 0))
+    hands.town.maps[NAME] = ({KEY: text}, version + 1)
+
+
+async def test_what_was_flushed_is_there_for_the_next_one(hands: Hands) -> None:
+    first = Ledger(hands, "home")
+    await first.load()
+    machine = record(phase=Phase.ORDERED, pods=("default/train",), disks=("d-1",), instance_id="i-1")
+    first.put(machine)
+    first.learn("1A100.22V", {"cpu": 22000, "memory": 5, "nvidia.com/gpu": 1})
+    first.launched(1000.0)
+    await first.flush()
+    second = Ledger(hands, "home")
+    await second.load()
+    assert second.machines == {machine.intent: machine}
+    assert second.figures == {"1A100.22V": {"cpu": 22000, "memory": 5}}
+    assert second.launches == [1000.0]
+
+
+async def test_nothing_is_written_when_nothing_changed(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record())
+    await ledger.flush()
+    assert not ledger.put(record())
+    await ledger.flush()
+    assert len(hands.did("write_config_map")) == 1
+
+
+async def test_fifty_intents_at_once_cost_two_writes(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+
+    async def buy(number: int) -> None:
+        ledger.put(record(f"aaaaaaaa{chr(97 + number % 25)}{chr(97 + number // 25)}"))
+        await ledger.flush()
+        assert f"aaaaaaaa{chr(97 + number % 25)}{chr(97 + number // 25)}" in intents(hands)
+
+    await asyncio.gather(*(buy(number) for number in range(50)))
+    assert len(hands.did("write_config_map")) <= 2
+    assert len(intents(hands)) == 50
+
+
+async def test_what_another_leader_bought_meanwhile_is_kept(hands: Hands) -> None:
+    ours, theirs = Ledger(hands, "home"), Ledger(hands, "home")
+    await ours.load()
+    await theirs.load()
+    theirs.put(record("bbbbbbbbbb"))
+    await theirs.flush()
+    ours.put(record("aaaaaaaaaa"))
+    await ours.flush()
+    assert intents(hands) == ["aaaaaaaaaa", "bbbbbbbbbb"]
+    assert set(ours.machines) == {"aaaaaaaaaa", "bbbbbbbbbb"}
+
+
+async def test_a_stale_leader_never_writes_an_old_record_over_a_newer_one(hands: Hands) -> None:
+    stale = Ledger(hands, "home")
+    await stale.load()
+    stale.put(record(), record("bbbbbbbbbb"))
+    await stale.flush()
+    new = Ledger(hands, "home")
+    await new.load()
+    new.change("aaaaaaaaaa", phase=Phase.ORDERED, instance_id="i-1")
+    new.drop(["bbbbbbbbbb"])
+    await new.flush()
+    stale.change("aaaaaaaaaa", note="stale")
+    stale.put(record("cccccccccc"))
+    await stale.flush()
+    found = {m["intent"]: m for m in stored(hands)["machines"]}
+    assert sorted(found) == ["aaaaaaaaaa", "cccccccccc"]
+    assert found["aaaaaaaaaa"]["instance_id"] == "i-1"
+
+
+async def test_an_intent_that_was_dropped_after_a_lost_write_does_not_come_back(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record())
+    hands.faults["write_config_map"] = ["lost"]
+    with pytest.raises(LedgerError):
+        await ledger.flush()
+    assert intents(hands) == ["aaaaaaaaaa"]
+    ledger.drop(["aaaaaaaaaa"])
+    await ledger.flush()
+    assert intents(hands) == []
+    assert ledger.machines == {}
+
+
+async def test_a_machine_closed_after_a_lost_write_is_paid_once(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record(phase=Phase.DELETING, ordered_at=1000.0))
+    await ledger.flush()
+    ledger.change("aaaaaaaaaa", gone_at=4600.0)
+    hands.faults["write_config_map"] = ["lost"]
+    with pytest.raises(LedgerError):
+        await ledger.flush()
+    ledger.close(ledger.machines["aaaaaaaaaa"], 4600.0)
+    await ledger.flush()
+    ledger.launched(4601.0)
+    hands.faults["write_config_map"] = ["lost"]
+    with pytest.raises(LedgerError):
+        await ledger.flush()
+    ledger.launched(4602.0)
+    await ledger.flush()
+    assert ledger.machines == {}
+    assert stored(hands)["machines"] == []
+    assert [Decimal(c) for c in stored(hands)["costs"].values()] == [Decimal("1.2000")]
+
+
+async def test_costs_that_another_leader_booked_are_added_to_ours(hands: Hands) -> None:
+    ours, theirs = Ledger(hands, "home"), Ledger(hands, "home")
+    await ours.load()
+    await theirs.load()
+    theirs.book(Decimal(2), 0.0, 3600.0, 5000.0)
+    await theirs.flush()
+    ours.book(Decimal(3), 0.0, 3600.0, 5000.0)
+    await ours.flush()
+    assert ours.costs == {"1970-01-01": Decimal("5.0000")}
+
+
+async def test_a_cancelled_write_is_not_taken_for_written(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record())
+    hands.gates["write_config_map"] = asyncio.Event()
+    task = asyncio.create_task(ledger.flush())
+    await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    hands.gates.clear()
+    await ledger.flush()
+    assert intents(hands) == ["aaaaaaaaaa"]
+
+
+async def test_a_config_map_that_was_deleted_is_written_anew(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record())
+    await ledger.flush()
+    del hands.town.maps[NAME]
+    ledger.put(record("bbbbbbbbbb"))
+    await ledger.flush()
+    assert intents(hands) == ["aaaaaaaaaa", "bbbbbbbbbb"]
+
+
+async def test_somebody_who_keeps_changing_it_is_an_error_and_not_a_loop(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.put(record())
+    hands.on_call["write_config_map"] = lambda name: put_there(hands, "{}")
+    with pytest.raises(LedgerError, match="keeps changing"):
+        await ledger.flush()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "damaged"),
+        ('{"machines": [{"intent": "x"}]}', "damaged"),
+        ('{"cluster_id": "other"}', "belongs to cluster id 'other'"),
+        ('{"version": 2}', "newer version"),
+    ],
+)
+async def test_a_ledger_that_cannot_be_understood_stops_everything(
+    hands: Hands, text: str, words: str
+) -> None:
+    put_there(hands, text)
+    with pytest.raises(LedgerError, match=words):
+        await Ledger(hands, "home").load()
+
+
+async def test_an_unreachable_cluster_is_a_ledger_error_also_in_the_middle_of_a_conflict(
+    hands: Hands,
+) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    put_there(hands, "{}")
+    ledger.put(record())
+    hands.faults["read_config_map"] = [ClusterError("unreachable", "no route")]
+    with pytest.raises(LedgerError, match="no route"):
+        await ledger.flush()
+    await ledger.flush()
+    assert intents(hands) == ["aaaaaaaaaa"]
+
+
+async def test_who_holds_the_machines_of_the_ledger_sees_what_is_loaded_later(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    held = ledger.machines
+    other = Ledger(hands, "home")
+    await other.load()
+    other.put(record())
+    await other.flush()
+    await ledger.load()
+    assert held == {"aaaaaaaaaa": record()}
+
+
+def test_costs_are_kept_for_two_months(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    for day in range(100):
+        ledger.book(Decimal(1), 0.0, 3600.0, day * 86400.0)
+    assert len(ledger.costs) == 62

@@ -1,0 +1,156 @@
+"""What a crash left behind is found and removed when provably ours, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controller.domain.cloudthings import Script, Volume
+from controller.domain.machine import Phase
+from controller.fleet import sweep
+from tests.fleet.scene import Controller, World
+
+INTENT = "aaaaaaaaaa"
+TAGS = (("gpuas-cluster", "home"), ("gpuas-intent", INTENT))
+MARK = f"#!/bin/bash\n# gpuas home {INTENT}\n"
+
+
+async def started(world: World) -> Controller:
+    controller = world.start()
+    await controller.look()
+    return controller
+
+
+def script(name: str = f"gpuas-home-{INTENT}", text: str = MARK) -> Script:
+    return Script(id="s-1", name=name, text=text)
+
+
+def disk(**more: Any) -> Volume:
+    values: dict[str, Any] = {"id": "d-1", "name": f"home-a100-{INTENT}", "status": "detached", "tags": TAGS}
+    return Volume(**(values | more))
+
+
+async def test_a_script_and_a_disk_without_a_machine_go() -> None:
+    world = World()
+    world.account.scripts["s-1"] = script()
+    world.account.volumes["d-1"] = disk()
+    controller = await started(world)
+    await controller.sweep()
+    assert not world.account.scripts
+    assert world.account.volumes["d-1"].status == "deleting"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        script(text="#!/bin/bash\necho mine\n"),
+        script(text=f"# gpuas home {INTENT}\n#!/bin/bash\n"),  # the mark is not in the second line
+        script(text="#!/bin/bash\n# gpuas home bbbbbbbbbb\n"),
+        script(name=f"gpuas-home-two-{INTENT}", text=f"#!/bin/bash\n# gpuas home-two {INTENT}\n"),
+        script(name="gpuas-home-short"),
+    ],
+)
+async def test_a_script_with_one_mark_alone_stays(found: Script) -> None:
+    world = World()
+    world.account.scripts["s-1"] = found
+    controller = await started(world)
+    await controller.sweep()
+    assert world.account.scripts == {"s-1": found}
+
+
+@pytest.mark.parametrize(
+    ("found", "reported"),
+    [
+        (disk(tags=()), True),
+        (disk(tags=(("gpuas-cluster", "home"), ("gpuas-intent", "bbbbbbbbbb"))), True),
+        (disk(name="data"), False),
+        (
+            disk(
+                name=f"home-two-a100-{INTENT}", tags=(("gpuas-cluster", "home-two"), ("gpuas-intent", INTENT))
+            ),
+            False,
+        ),
+    ],
+)
+async def test_a_disk_that_is_not_provably_ours_stays(found: Volume, reported: bool) -> None:
+    world = World()
+    world.account.volumes["d-1"] = found
+    controller = await started(world)
+    orphans = await controller.sweep()
+    assert world.account.volumes == {"d-1": found}
+    assert bool(orphans.doubtful) is reported
+
+
+async def test_a_disk_attached_to_a_machine_that_the_last_list_did_not_show_stays() -> None:
+    world = World()
+    controller = await started(world)
+    world.account.volumes["d-1"] = disk(status="attached", instance_id="i-9")
+    world.account.instances["i-9"] = _stranger(world)
+    await controller.sweep()
+    assert world.account.volumes["d-1"].status == "attached"
+    world.account.end("i-9")
+    await controller.sweep()
+    assert world.account.volumes["d-1"].status == "deleting"
+
+
+def _stranger(world: World) -> Any:
+    from tests.fleet.test_fleet_life import instance
+
+    return instance(id="i-9", hostname="x", created_at=world.time.now)
+
+
+async def test_a_launch_in_flight_keeps_its_script() -> None:
+    world = World()
+    controller = await started(world)
+    controller.hands.gates["create"] = asyncio.Event()
+    controller.buy("default/train")
+    await world.time.settle()
+    assert world.account.scripts
+    await controller.sweep()
+    assert world.account.scripts
+    controller.hands.gates["create"].set()
+    await world.time.settle()
+    await controller.sweep()
+    assert world.account.scripts
+
+
+async def test_a_launch_that_begins_while_the_sweep_lists_keeps_its_script() -> None:
+    world = World()
+    controller = await started(world)
+    gate = controller.hands.gates["volumes"] = asyncio.Event()
+    sweeping = asyncio.create_task(controller.sweep())
+    await world.time.settle()
+    controller.buy("default/train")
+    await world.time.settle()
+    gate.set()
+    await sweeping
+    assert len(world.account.scripts) == 1
+
+
+async def test_a_script_goes_once_its_machine_has_joined_and_the_sweep_never_takes_it_before() -> None:
+    world = World(cooldown=1e9)
+    world.town.add_pod()
+    world.town.work = 1e9
+    controller = world.start()
+    for _ in range(30):
+        await world.run(controller, 5)
+        if controller.only.phase in (Phase.INTENDED, Phase.ORDERED, Phase.BOOTING):
+            await controller.sweep()
+            assert world.account.scripts
+    assert controller.only.phase is Phase.READY
+    assert not world.account.scripts
+    assert controller.only.script_id == ""
+
+
+async def test_a_sweep_of_one_who_no_longer_leads_removes_nothing() -> None:
+    world = World()
+    world.account.scripts["s-1"] = script()
+    world.account.volumes["d-1"] = disk()
+    controller = await started(world)
+    found = await sweep.find(controller.hands, "home", {}, set(), lambda _: False)
+    await sweep.remove(controller.hands, found, lambda: False)
+    assert found.scripts
+    assert found.disks
+    assert not controller.hands.did("delete_script", "delete_volume")

@@ -1,0 +1,92 @@
+"""A log line is one line, says what it is about, and never carries a secret in whatever form."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from controller.report import logs
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("gpu_autoscaler")
+    before = (root.handlers[:], root.level, ours.level)
+    known = set(logs._secrets)
+    yield
+    root.handlers[:], root.level, ours.level = before[0], before[1], before[2]
+    logging.getLogger().setLevel(before[1])
+    ours.setLevel(before[2])
+    logs._secrets.clear()
+    logs._secrets.update(known)
+
+
+def written(form: str, message: str, *args: object, **extra: object) -> str:
+    stream = io.StringIO()
+    logs.set_up("info", form, stream)
+    logging.getLogger("gpu_autoscaler").info(message, *args, extra=extra or None)
+    return stream.getvalue()
+
+
+SECRETS = [
+    "s3cr3t-value",
+    'with "quotes" and \\ slash',
+    "line one\nline two",
+    "spaced out & more/=",
+    "päss-wörd",
+]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_is_masked_in_messages_and_in_fields(form: str, secret: str) -> None:
+    logs.keep_secret(secret)
+    line = written(form, "token %s refused", secret, body=f"x={secret}&y")
+    for part in secret.splitlines():
+        assert part not in line
+    assert "***" in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_secret_in_the_text_of_an_exception_is_masked(form: str) -> None:
+    logs.keep_secret("s3cr3t-value")
+    stream = io.StringIO()
+    logs.set_up("info", form, stream)
+    try:
+        raise ValueError("POST /?client_secret=s3cr3t-value failed")
+    except ValueError:
+        logging.getLogger("gpu_autoscaler").exception("unexpected error")
+    assert "s3cr3t" not in stream.getvalue()
+    assert "client_secret=***" in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_a_secret_that_begins_like_another_leaves_no_tail() -> None:
+    logs.keep_secret("abcdef", "abcdefghij")
+    assert logs.mask("abcdefghij") == "***"
+
+
+def test_a_secret_quoted_for_a_url_is_masked() -> None:
+    logs.keep_secret("a/b+c=d&e")
+    assert logs.mask("https://x/?k=a%2Fb%2Bc%3Dd%26e") == "https://x/?k=***"
+
+
+def test_very_short_values_do_not_garble_the_log() -> None:
+    logs.keep_secret("a", "", "12345")
+    assert logs.mask("a 12345") == "a 12345"
+
+
+def test_fields_stand_in_the_line_and_cannot_replace_its_own() -> None:
+    line = json.loads(written("json", "machine ordered", machine="m-1", time="never", level="none"))
+    assert line["machine"] == "m-1"
+    assert line["level"] == "info"
+    assert line["time"] != "never"
+
+
+def test_words_with_line_breaks_make_one_line() -> None:
+    assert written("text", "a\nb\r\nc", error="d\ne").count("\n") == 1

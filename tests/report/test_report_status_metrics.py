@@ -1,0 +1,100 @@
+"""The status has one shape, money has four decimals, and metrics never carry the name of a pod or machine."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Explanation, Plan, Refusal
+from controller.domain.policy import Policy, Pool
+from controller.domain.reason import Reason
+from controller.report.metrics import Metrics
+from controller.report.status import status_json
+
+NOW = 1_800_000_000.0
+
+
+def machine(number: int, phase: Phase = Phase.READY, **more: object) -> Machine:
+    values: dict[str, object] = {
+        "intent": f"intent{number}", "name": f"home-a100-intent{number}", "pool": "a100", "gpus": 1,
+        "instance_type": "1A100.22V", "location": "FIN-01", "market": "on-demand",
+        "price": Decimal("1.29"), "intended_at": NOW, "pods": (f"default/pod-{number}",),
+    }  # fmt: skip
+    return Machine(phase=phase, **(values | more))  # type: ignore[arg-type]
+
+
+PLAN = Plan(
+    pods={"default/train": Explanation(Reason.NO_CAPACITY, "sold out")},
+    machines={"home-a100-intent1": Explanation(Reason.COOLDOWN, "idle since")},
+)
+
+
+def status() -> dict[str, object]:
+    return status_json(
+        policy=Policy(cluster_id="home", pools=(Pool(name="a100", max=4),)),
+        plan=PLAN,
+        machines=[machine(1), machine(2, Phase.TOMBSTONE), machine(3, Phase.DELETING, gone_at=NOW), machine(4, surplus=True)],
+        refusals=[Refusal(offer="x/FIN-01/spot", reason=Reason.NO_CAPACITY, until=NOW, message="sold out")],
+        costs={"2027-01-15": Decimal("3.14159")},
+        reports={"i-9": "a second machine"},
+        leader=True,
+        currency="usd",
+        problems=["the inventory cannot be read"],
+    )  # fmt: skip
+
+
+def test_the_status_is_json_of_one_shape() -> None:
+    found = json.loads(json.dumps(status()))
+    assert set(found) == {
+        "cluster_id", "leader", "paused", "currency", "price_per_hour", "closed_costs_by_day", "pools", "machines",
+        "pods", "refusals", "reports", "problems",
+    }  # fmt: skip
+    assert found["pods"] == {"default/train": {"code": "no_capacity", "message": "sold out"}}
+    assert found["refusals"][0]["until"] == "2027-01-15T08:00:00+00:00"
+    assert found["pools"]["a100"] == {"min": 0, "max": 4, "machines": 3, "gpus": 3}
+
+
+def test_tombstones_are_not_shown_as_machines_and_surplus_is_never_hidden() -> None:
+    shown = {m["name"]: m for m in status()["machines"]}  # type: ignore[attr-defined]
+    assert sorted(shown) == ["home-a100-intent1", "home-a100-intent3", "home-a100-intent4"]
+    assert shown["home-a100-intent4"]["surplus"] is True
+    assert shown["home-a100-intent1"]["code"] == "cooldown"
+
+
+def test_money_has_four_decimals_and_what_is_gone_costs_nothing_more() -> None:
+    found = status()
+    assert found["price_per_hour"] == 2.58
+    assert found["closed_costs_by_day"] == {"2027-01-15": 3.1416}
+    assert found["currency"] == "usd"
+
+
+def test_labels_of_metrics_are_bounded_and_never_name_a_pod_or_a_machine() -> None:
+    metrics = Metrics()
+    for number in range(200):
+        plan = Plan(pods={f"default/pod-{number}": Explanation(Reason.QUOTA, "no")})
+        metrics.show(plan, [machine(number)])
+    text = metrics.text().decode()
+    assert "intent" not in text.replace("intended", "")
+    assert "pod-" not in text
+    series = [line for line in text.splitlines() if line.startswith("gpu_autoscaler_machines{")]
+    assert series == ['gpu_autoscaler_machines{phase="ready",pool="a100"} 1.0']
+
+
+def test_gauges_fall_to_nothing_when_what_they_count_is_gone() -> None:
+    metrics = Metrics()
+    metrics.show(PLAN, [machine(1)])
+    assert 'gpu_autoscaler_waiting_pods{reason="no_capacity"} 1.0' in metrics.text().decode()
+    metrics.show(Plan(), [])
+    text = metrics.text().decode()
+    assert "gpu_autoscaler_waiting_pods{" not in text
+    assert "gpu_autoscaler_machines{" not in text
+    assert "gpu_autoscaler_price_per_hour 0.0" in text
+
+
+def test_every_metric_has_our_prefix_and_a_sentence() -> None:
+    for line in Metrics().text().decode().splitlines():
+        if line.startswith("# HELP"):
+            _, _, name, *words = line.split()
+            assert name.startswith("gpu_autoscaler_")
+            assert len(words) >= 3
