@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from controller.domain.cloudthings import ON_DEMAND, SPOT, InstanceType, Offer
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Refusal
 from controller.domain.quantity import QuantityError, scheduler_units
+from controller.domain.reason import Reason
 from controller.planning.choice import ANY_IMAGE
 from controller.planning.scale_down import LATEST, parse_time
 
@@ -90,6 +91,11 @@ def _text(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise SnapshotError(f"{key}: {shown(value)}; expected text")
     return value
+
+
+def _one_of(key: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise SnapshotError(f"{key}: {shown(value)}; expected one of {', '.join(allowed)}")
 
 
 def mapping(key: str, value: Any) -> dict[str, Any]:
@@ -207,6 +213,7 @@ def _known(row: Any, keys: Iterable[str], *needed: str) -> dict[str, Any]:
 
 def refusal(row: Any) -> Refusal:
     row = _known(row, Refusal.__struct_fields__, "offer", "reason", "until")
+    _one_of("reason", row["reason"], [reason.value for reason in Reason])
     return msgspec.convert({**row, "until": moment("until", row["until"])}, Refusal)
 
 
@@ -222,8 +229,11 @@ def machine(row: Any) -> Machine:
         made["price"] = made.pop("price_per_hour")
     if "price" in made:
         made["price"] = str(money("price", made["price"]))
-    for key in _MACHINE_TIMES & made.keys():
+    _one_of("phase", made["phase"], [phase.value for phase in Phase])
+    if made.get("reason") is not None:
+        _one_of("reason", made["reason"], [reason.value for reason in Reason])
+    for key in sorted(_MACHINE_TIMES & made.keys()):
         made[key] = moment(key, made[key])
-    for key in _MACHINE_COUNTS & made.keys():
+    for key in sorted(_MACHINE_COUNTS & made.keys()):
         _count(key, made[key])
     return msgspec.convert(_floats(made), Machine)

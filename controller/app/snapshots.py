@@ -39,6 +39,8 @@ from controller.domain.cloudthings import Offer
 from controller.domain.plan import Snapshot
 from controller.domain.quantity import to_kubernetes
 
+__all__ = ["KEYS", "SnapshotError", "from_json", "read", "to_json", "write"]
+
 T = TypeVar("T")
 
 KEYS = frozenset(
@@ -83,15 +85,15 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
     if unknown:
         raise SnapshotError(f"{unknown[0]}: unknown key; expected one of {', '.join(sorted(KEYS))}")
     settings = load_dict(mapping("settings", data.get("settings"))).settings
-    pause = data.get("pause", "")
-    if pause not in ("", "scale-up", "scale-down", "all"):
+    pause, spent = data.get("pause"), data.get("spent_this_month")
+    if pause not in (None, "", "scale-up", "scale-down", "all"):
         raise SnapshotError(f"pause: {shown(pause)}; expected scale-up, scale-down or all")
     policy = to_policy(settings, cluster_id="snapshot")
     decoder = Strict()
     pods = _unique(data, "pods", named(decoder.pod), lambda pod: (pod.namespace, pod.name))
     return Snapshot(
         now=time_of_picture(data.get("now")),
-        policy=msgspec.structs.replace(policy, pause=pause),
+        policy=msgspec.structs.replace(policy, pause=pause or ""),
         pods=pods,
         nodes=_unique(data, "nodes", named(decoder.node), lambda node: (node.name,)),
         daemonsets=_unique(data, "daemonsets", named(decoder.daemon_set), lambda d: (d.namespace, d.name)),
@@ -107,7 +109,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             for kind, figures in sorted(mapping("observed", data.get("observed")).items())
         },
         launches=tuple(sorted(_each(data, "launches", lambda at: moment("", at)))),
-        spent_this_month=money("spent_this_month", data.get("spent_this_month", 0)),
+        spent_this_month=money("spent_this_month", 0 if spent is None else spent),
     ), settings
 
 

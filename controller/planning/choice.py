@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
@@ -20,6 +21,7 @@ from controller.domain.reason import Reason
 SAME_PRICE = Decimal("1.001")
 # Offers written by hand may leave the images out; the cloud's own never do.
 ANY_IMAGE = "*"
+_LAST_SECOND = 253402300799.0  # of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,16 @@ class Candidate:
 
 
 def clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S UTC")
+    return datetime.fromtimestamp(min(moment, _LAST_SECOND), UTC).strftime("%H:%M:%S UTC")
 
 
 def candidates(snapshot: Snapshot) -> list[Candidate]:
     """Every offer that some pool may buy in principle, in a fixed order, with what hinders it now."""
-    refusals = {r.offer: r for r in snapshot.refusals if r.until > snapshot.now}
+    refusals: dict[str, Refusal] = {}
+    for refusal in snapshot.refusals:
+        known = refusals.get(refusal.offer)
+        if refusal.until > snapshot.now and (known is None or _order(refusal) > _order(known)):
+            refusals[refusal.offer] = refusal
     found: list[Candidate] = []
     for rank, pool in enumerate(snapshot.policy.pools):
         markets = pool.markets()
@@ -61,6 +67,10 @@ def candidates(snapshot: Snapshot) -> list[Candidate]:
                 hindrance = Explanation(Reason.PAUSED, f"scale-up of pool {pool.name} is paused")
             found.append(Candidate(pool, rank, offer, location, markets.index(offer.market), hindrance))
     return found
+
+
+def _order(refusal: Refusal) -> tuple[float, str]:
+    return (refusal.until, refusal.reason)
 
 
 def allows_type(pool: Pool, kind: InstanceType) -> bool:
@@ -102,8 +112,8 @@ def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation
     if pool.max_price_per_hour is not None and offer.price > pool.max_price_per_hour:
         return Explanation(
             Reason.LIMIT_PRICE,
-            f"{kind.name} costs {offer.price} an hour; max_price_per_hour of pool {pool.name} is "
-            f"{pool.max_price_per_hour}: raise it to at least {offer.price}",
+            f"{kind.name} costs {in_words(offer.price)} an hour; max_price_per_hour of pool {pool.name} is "
+            f"{in_words(pool.max_price_per_hour)}: raise it to at least {at_least(offer.price)}",
         )
     if not image_for(pool, kind):
         wanted = ", ".join(pool.images) or "auto"
@@ -151,6 +161,17 @@ def better(strategy: str) -> Callable[[Sequence[Candidate]], Candidate]:
         )
 
     return choose
+
+
+def grouping(strategy: str) -> Callable[[Candidate], tuple[int, ...]]:
+    """What `better` looks at before the price: the best of many is among the first group of them."""
+    match strategy:
+        case "cheapest":
+            return lambda c: ()
+        case "priority":
+            return lambda c: (c.pool_rank, c.gpus)
+        case _:
+            return lambda c: (c.gpus,)
 
 
 def _cheapest(options: Iterable[Candidate]) -> list[Candidate]:

@@ -17,18 +17,24 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+_UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(d|h|ms|m|s)", re.ASCII)
+# A century: what people write beyond it is no longer a duration, and would not fit a date.
+_LONGEST = 100 * 365 * 86400.0
 
 
 def duration(text: str) -> float | None:
-    """Seconds of `10m`, `1h30m`, `90s`, `90`; None if it is no duration."""
-    if re.fullmatch(r"\d+(?:\.\d+)?", text):
-        return float(text)
-    found = _DURATION.fullmatch(text)
-    if not text or found is None or not any(found.groups()):
+    """Seconds of `10m`, `1h30m`, `1.5h`, `90s`, `90`; None if it is no duration."""
+    text = text.strip()
+    if len(text) > 40:
         return None
-    hours, minutes, seconds = found.groups()
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0)
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
+        seconds = float(text)
+    elif text and not _PART.sub("", text):
+        seconds = sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
+    else:
+        return None
+    return seconds if seconds <= _LONGEST else None
 
 
 def gather(snapshot: Snapshot) -> tuple[list[Pod], dict[str, Explanation], float | None]:
@@ -41,35 +47,12 @@ def gather(snapshot: Snapshot) -> tuple[list[Pod], dict[str, Explanation], float
     incomplete = _jobs_being_created(snapshot, wake)
     for pod in snapshot.pods:
         shape = pod.shape
-        if pod.node or pod.finished or pod.deleting_at is not None or shape.is_daemon or shape.mirror:
+        if pod.node or pod.finished or shape.is_daemon or shape.mirror:
             continue
-        if shape.has_claims and pod.unschedulable_since is not None:
-            told[pod.key] = Explanation(
-                Reason.DRA_UNSUPPORTED,
-                "the pod holds resource claims (DRA), which are not planned for; request nvidia.com/gpu instead",
-            )
+        if not shape.has_claims and not uses_accelerator(shape.requests, declared):
             continue
-        if not uses_accelerator(shape.requests, declared):
-            continue
-        if shape.annotations.get(names.POD_IGNORE) == "true":
-            told[pod.key] = Explanation(Reason.NOT_DEMAND, f"the pod says {names.POD_IGNORE}=true")
-        elif shape.scheduler not in policy.scheduler_names:
-            told[pod.key] = Explanation(
-                Reason.NOT_DEMAND,
-                f"its scheduler is {shape.scheduler}; planning.scheduler_names allows "
-                f"{', '.join(policy.scheduler_names)}",
-            )
-        elif pod.namespace in policy.ignore_namespaces:
-            told[pod.key] = Explanation(
-                Reason.NOT_DEMAND, f"planning.ignore_namespaces contains {pod.namespace}"
-            )
-        elif shape.priority < policy.priority_cutoff:
-            told[pod.key] = Explanation(
-                Reason.NOT_DEMAND,
-                f"its priority {shape.priority} is below planning.priority_cutoff ({policy.priority_cutoff})",
-            )
-        elif pod.gated or pod.nominated or pod.unschedulable_since is None:
-            continue  # the scheduler has not asked for anything (yet)
+        if (why := _no_demand(pod, snapshot)) is not None:
+            told[pod.key] = why
         elif (ready_at := pod.created + _min_age(shape.annotations)) > snapshot.now:
             told[pod.key] = Explanation(
                 Reason.TOO_YOUNG, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
@@ -83,6 +66,36 @@ def gather(snapshot: Snapshot) -> tuple[list[Pod], dict[str, Explanation], float
             demand.append(pod)
     demand.sort(key=lambda pod: _order(pod, declared))
     return demand, told, min(wake, default=None)
+
+
+def _no_demand(pod: Pod, snapshot: Snapshot) -> Explanation | None:
+    """Why a waiting pod that asks for GPUs is none of our business, or not yet."""
+    shape, policy = pod.shape, snapshot.policy
+    if shape.annotations.get(names.POD_IGNORE) == "true":
+        words = f"the pod says {names.POD_IGNORE}=true"
+    elif shape.scheduler not in policy.scheduler_names:
+        allowed = ", ".join(policy.scheduler_names)
+        words = f"its scheduler is {shape.scheduler}; planning.scheduler_names allows {allowed}"
+    elif pod.namespace in policy.ignore_namespaces:
+        words = f"planning.ignore_namespaces contains {pod.namespace}"
+    elif shape.priority < policy.priority_cutoff:
+        words = f"its priority {shape.priority} is below planning.priority_cutoff ({policy.priority_cutoff})"
+    elif pod.deleting_at is not None:
+        words = "the pod is being deleted"
+    elif pod.gated:
+        words = "the pod is held back by its scheduling gates"
+    elif pod.nominated:
+        words = f"the scheduler makes place for it on node {pod.nominated} by preemption"
+    elif pod.unschedulable_since is None:
+        words = "the scheduler has not called it unschedulable"
+    elif shape.has_claims:
+        return Explanation(
+            Reason.DRA_UNSUPPORTED,
+            "the pod holds resource claims (DRA), which are not planned for; request nvidia.com/gpu instead",
+        )
+    else:
+        return None
+    return Explanation(Reason.NOT_DEMAND, words)
 
 
 def _order(pod: Pod, declared: frozenset[str]) -> tuple[int, int, int, float, str]:

@@ -6,21 +6,25 @@ status and the logs all print.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 
-from controller.domain.kube import Pod
+from controller.domain import names
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import fits, is_accelerator, missing
+from controller.domain.resources import Resources, fits, is_accelerator, missing
 from controller.planning.choice import Candidate
-from controller.planning.fit import selected, unmet_selector, untolerated, with_place
-from controller.planning.room import new_room
+from controller.planning.fit import Ask, selected, unmet_selector, untolerated
+from controller.planning.room import Room
 
 _GPUS, _SELECTOR, _TAINT, _RESOURCES, _HINDRANCE = range(5)
+_NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
+
+Template = Callable[[Candidate], Room]
 
 
-def why_not(snapshot: Snapshot, pod: Pod, options: Sequence[Candidate]) -> Explanation:
-    """Explain a pod that no buyable candidate holds."""
+def why_not(snapshot: Snapshot, ask: Ask, options: Sequence[Candidate], template: Template) -> Explanation:
+    """Explain a pod that no buyable candidate holds. `template` tells the empty machine of a candidate."""
     if not snapshot.policy.pools:
         return Explanation(Reason.NO_POOLS, "no pool is configured: add one under pools")
     if not options:
@@ -29,68 +33,84 @@ def why_not(snapshot: Snapshot, pod: Pod, options: Sequence[Candidate]) -> Expla
             Reason.NO_CAPACITY,
             f"the catalogue offers nothing that the pools may buy ({listed}): check their types",
         )
-    reached = [(stage, _distance(c), told) for c in options for stage, told in [_stage(snapshot, pod, c)]]
-    stage = max(stage for stage, _, _ in reached)
-    best = min((d, i) for i, (s, d, _) in enumerate(reached) if s == stage)[1]
-    told = reached[best][2]
-    if stage == _GPUS:
-        return _too_large(snapshot, pod, options)
-    return told
+    gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
+    stages = [_stage(ask, gpus, candidate, template(candidate)) for candidate in options]
+    furthest = max(stages)
+    if furthest == _GPUS:
+        return _too_large(gpus, options, template)
+    reached = [candidate for candidate, stage in zip(options, stages, strict=True) if stage == furthest]
+    # What hinders is told of the smallest, whose number is the least to change; what is too small, of
+    # the machine that comes closest.
+    nearest = min(reached, key=_smallest if furthest != _RESOURCES else lambda c: _closest(ask, c, template))
+    return _words(ask, furthest, nearest, template(nearest))
 
 
-def _distance(candidate: Candidate) -> tuple[int, str, int, str]:
-    return (-candidate.gpus, str(candidate.price).zfill(12), candidate.pool_rank, candidate.offer.key)
-
-
-def _stage(snapshot: Snapshot, pod: Pod, candidate: Candidate) -> tuple[int, Explanation]:
-    room = new_room(snapshot, candidate.pool, candidate.offer)
-    requests = with_place(pod.shape.requests)
-    declared = snapshot.policy.gpu_resources
-    gpus = {name: units for name, units in requests.items() if is_accelerator(name, declared)}
+def _stage(ask: Ask, gpus: Resources, candidate: Candidate, room: Room) -> int:
+    shape = ask.pod.shape
     if not fits(gpus, room.free):
-        return _GPUS, Explanation(Reason.TOO_LARGE, "")
-    if not selected(pod.shape, room.name, room.labels):
-        condition = unmet_selector(pod.shape, room.labels)
-        key = condition.split("=", 1)[0].split(" ", 1)[0]
-        return _SELECTOR, Explanation(
-            Reason.SELECTOR,
-            f"the pod asks for {condition}; machines of pool {candidate.pool.name} have "
-            f"{key}={room.labels[key]}"
-            if key in room.labels
-            else f"the pod asks for {condition}; machines of pool {candidate.pool.name} have no label {key}",
+        return _GPUS
+    if not selected(shape, room.name, room.labels):
+        return _SELECTOR
+    if untolerated(shape, room.taints) is not None:
+        return _TAINT
+    return _HINDRANCE if fits(ask.needs, room.free) else _RESOURCES
+
+
+def _smallest(candidate: Candidate) -> tuple[int, Decimal, int, str]:
+    return (candidate.gpus, candidate.price, candidate.pool_rank, candidate.offer.key)
+
+
+def _closest(ask: Ask, candidate: Candidate, template: Template) -> tuple[float, int, Decimal, int, str]:
+    """By the resource that is furthest from enough."""
+    free = template(candidate).free
+    worst = max(units / max(free.get(name, 0), 0.001) for name, units in ask.needs.items())
+    return (worst, *_smallest(candidate))
+
+
+def _words(ask: Ask, stage: int, candidate: Candidate, room: Room) -> Explanation:
+    shape, pool = ask.pod.shape, candidate.pool.name
+    if stage == _SELECTOR:
+        condition, key = unmet_selector(shape, room.name, room.labels)
+        if key in _NAMES:
+            there = "a new machine has a name of its own, so none is bought for it"
+        elif key in room.labels:
+            there = f"machines of pool {pool} have {key}={room.labels[key]}"
+        else:
+            there = f"machines of pool {pool} have no label {key}" if key else "it matches no node at all"
+        return Explanation(Reason.SELECTOR, f"the pod asks for {condition}; {there}")
+    if stage == _TAINT:
+        taint = untolerated(shape, room.taints)
+        return Explanation(
+            Reason.TAINT, f"the pod does not tolerate {taint}, which machines of pool {pool} carry"
         )
-    taint = untolerated(pod.shape, room.taints)
-    if taint is not None:
-        return _TAINT, Explanation(
-            Reason.TAINT,
-            f"the pod does not tolerate {taint}, which machines of pool {candidate.pool.name} carry",
-        )
-    if not fits(requests, room.free):
-        lacking = "; ".join(missing(requests, room.free))
-        return _RESOURCES, Explanation(
+    if stage == _RESOURCES:
+        lacking = "; ".join(missing(ask.needs, room.free))
+        return Explanation(
             Reason.RESOURCES,
-            f"even {candidate.offer.type.name}, the largest machine that pool {candidate.pool.name} may buy for it, "
-            f"is too small: {lacking}",
+            f"even {candidate.offer.type.name}, the machine of pool {pool} that comes closest, is too small: "
+            f"{lacking}",
         )
-    return _HINDRANCE, candidate.hindrance or Explanation(Reason.NO_CAPACITY, "no offer is left")
+    return candidate.hindrance or Explanation(Reason.NO_CAPACITY, "no offer is left")
 
 
-def _too_large(snapshot: Snapshot, pod: Pod, options: Sequence[Candidate]) -> Explanation:
-    declared = snapshot.policy.gpu_resources
-    asked = {n: u for n, u in pod.shape.requests.items() if u and is_accelerator(n, declared)}
+def _too_large(gpus: Resources, options: Sequence[Candidate], template: Template) -> Explanation:
     words = []
-    for name, units in sorted(asked.items()):
-        rooms = [(new_room(snapshot, c.pool, c.offer).free.get(name, 0), c) for c in options]
-        most, largest = max(rooms, key=lambda found: (found[0], found[1].offer.key))
-        if units > most:
-            there = (
-                f"the largest machine that the pools may buy has {most} ({largest.offer.type.name}, "
-                f"pool {largest.pool.name})"
-                if most
-                else "no machine that the pools may buy has it"
-            )
+    for name, units in sorted(gpus.items()):
+        rooms = [(template(candidate).free.get(name, 0), candidate) for candidate in options]
+        most, largest = max(rooms, key=lambda found: (found[0], found[1].offer.key, -found[1].pool_rank))
+        if units > most and most:
             words.append(
-                f"it needs {units} {name} on one machine; {there}: ask for at most {most}, or allow larger types"
+                f"it needs {units} {name} on one machine; the largest machine that the pools may buy has {most} "
+                f"({largest.offer.type.name}, pool {largest.pool.name}): ask for at most {most}, or allow larger "
+                "types"
             )
-    sentence = "; ".join(words) or "no single machine has all the accelerators that it asks for at once"
-    return Explanation(Reason.TOO_LARGE, sentence)
+        elif units > most:
+            words.append(
+                f"it needs {units} {name}; no machine that the pools may buy has any: declare it under a pool's "
+                "resources, or ask for another"
+            )
+    asked = " and ".join(f"{units} {name}" for name, units in sorted(gpus.items()))
+    return Explanation(
+        Reason.TOO_LARGE,
+        "; ".join(words) or f"no single machine that the pools may buy has {asked} at once",
+    )

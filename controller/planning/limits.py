@@ -9,9 +9,12 @@ from collections import Counter
 from decimal import Decimal
 
 from controller.domain.machine import Phase
+from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.choice import Candidate
+
+RATE_WINDOW = 60.0
 
 
 class Tally:
@@ -24,7 +27,14 @@ class Tally:
         self.gpus = sum(m.gpus for m in alive)
         self.price = sum((m.price for m in alive), Decimal(0))
         self.of_pool: Counter[str] = Counter(m.pool for m in alive)
-        self.launches = sum(1 for at in snapshot.launches if at > snapshot.now - 60)
+        self._lately = sorted(at for at in snapshot.launches if at > snapshot.now - RATE_WINDOW)
+        self.launches = len(self._lately)
+
+    @property
+    def rate_eases_at(self) -> float | None:
+        """When the limit on launches would allow one more, if it forbids any now."""
+        at = len(self._lately) - self.limits.launches_per_minute
+        return self._lately[at] + RATE_WINDOW if 0 <= at < len(self._lately) else None
 
     def copy(self) -> Tally:
         other = object.__new__(Tally)
@@ -38,6 +48,24 @@ class Tally:
         self.price += candidate.price
         self.of_pool[candidate.pool.name] += 1
         self.launches += 1
+
+    def remove(self, candidate: Candidate) -> None:
+        """Take back an addition of this planning run."""
+        self.machines -= 1
+        self.gpus -= candidate.gpus
+        self.price -= candidate.price
+        self.of_pool[candidate.pool.name] -= 1
+        self.launches -= 1
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no machine with GPUs is allowed any more, of whatever kind."""
+        limits = self.limits
+        return (
+            self.launches >= limits.launches_per_minute
+            or (limits.machines is not None and self.machines >= limits.machines)
+            or (limits.gpus is not None and self.gpus >= limits.gpus)
+        )
 
     def objection(self, candidate: Candidate) -> Explanation | None:
         """Why one more such machine is not allowed, with the number that would have to change."""
@@ -57,16 +85,16 @@ class Tally:
         if limits.gpus is not None and self.gpus + candidate.gpus > limits.gpus:
             return Explanation(
                 Reason.LIMIT_GPUS,
-                f"limits.gpus is {limits.gpus}, {self.gpus} are there, and the smallest fitting machine "
+                f"limits.gpus is {limits.gpus}, {self.gpus} are there, and the machine to buy "
                 f"({candidate.offer.type.name}) has {candidate.gpus}: raise it to at least "
                 f"{self.gpus + candidate.gpus}",
             )
         if limits.price_per_hour is not None and self.price + candidate.price > limits.price_per_hour:
             return Explanation(
                 Reason.LIMIT_PRICE,
-                f"limits.price_per_hour is {limits.price_per_hour}, {self.price} is spent, and "
-                f"{candidate.offer.type.name} costs {candidate.price}: raise it to at least "
-                f"{self.price + candidate.price}",
+                f"limits.price_per_hour is {in_words(limits.price_per_hour)}, {in_words(self.price)} is spent, and "
+                f"{candidate.offer.type.name} costs {in_words(candidate.price)}: raise it to at least "
+                f"{at_least(self.price + candidate.price)}",
             )
         if self.launches >= limits.launches_per_minute:
             return Explanation(

@@ -2,105 +2,214 @@
 
 One packing opens, for each pod in order, the best single machine and lets later pods share it. That
 is right as long as machines may be small; where a limit on machines binds, fewer larger ones place
-more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well, and judged by: pods
-placed (the most urgent first), GPUs in all, price, and then rather more, smaller machines.
+more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each machine is then
+exchanged for the best one that holds the same pods. They are judged by: pods placed (the most urgent
+first), GPUs in all, price, and then rather more, smaller machines.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import takewhile
 
-from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
-from controller.planning.choice import SAME_PRICE, Candidate, better
+from controller.domain.resources import Resources, total
+from controller.planning.choice import SAME_PRICE, Candidate, better, grouping
+from controller.planning.fit import Ask, admitted, enough
 from controller.planning.limits import Tally
-from controller.planning.room import Room, new_room
+from controller.planning.room import Line, Room, new_room
 
 
 @dataclass(slots=True)
 class Packing:
+    tally: Tally
     rooms: list[Room] = field(default_factory=list)
+    chosen: list[Candidate] = field(default_factory=list)  # of each room
+    inside: list[list[Ask]] = field(default_factory=list)  # of each room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
-    tally: Tally | None = None
 
     @property
     def gpus(self) -> int:
-        return sum(room.offer.type.gpus for room in self.rooms if room.offer)
+        return sum(candidate.gpus for candidate in self.chosen)
 
     @property
     def price(self) -> Decimal:
-        return sum((room.offer.price for room in self.rooms if room.offer), Decimal(0))
+        return sum((candidate.price for candidate in self.chosen), Decimal(0))
 
 
 class Packer:
-    """Packs pods onto new machines; what a shape of pod may run on is worked out once."""
+    """Packs pods onto new machines; what a kind of pod may run on is worked out once."""
 
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
-        self._buyable = [c for c in options if c.hindrance is None]
-        self._templates = {id(c): new_room(snapshot, c.pool, c.offer) for c in self._buyable}
+        self._group = grouping(snapshot.policy.strategy)
+        self._buyable = sorted((c for c in options if c.hindrance is None), key=self._group)
+        self._templates: dict[int, Room] = {}
+        self._sizes: dict[int, int] = {}  # by candidate: which size of empty machine it is
+        self._known_sizes: dict[tuple[tuple[str, int], ...], int] = {}
+        self._favourites: dict[tuple[int, ...], Candidate] = {}
         self._choose = better(snapshot.policy.strategy)
         self._cheapest_first = snapshot.policy.strategy == "cheapest"
-        self._fitting: dict[int, tuple[PodShape, list[Candidate]]] = {}
+        self._admitting: dict[int, list[Candidate]] = {}
+        self._fitting: dict[int, list[Candidate]] = {}
+        self._picks: dict[tuple[int, int], tuple[list[Candidate], Candidate]] = {}
+        self._swaps: dict[tuple[object, ...], Candidate] = {}
 
-    def fitting(self, pod: Pod) -> list[Candidate]:
+    def template(self, candidate: Candidate) -> Room:
+        """The empty machine, to look at; never to be filled."""
+        found = self._templates.get(id(candidate))
+        if found is None:
+            found = new_room(self._snapshot, candidate.pool, candidate.offer)
+            self._templates[id(candidate)] = found
+        return found
+
+    def fitting(self, ask: Ask) -> list[Candidate]:
         """The candidates on which the pod would run alone."""
-        known = self._fitting.get(id(pod.shape))
+        known = self._fitting.get(ask.kind)
         if known is None:
-            fits = [c for c in self._buyable if self._templates[id(c)].holds(pod)]
-            known = self._fitting[id(pod.shape)] = (pod.shape, fits)
-        return known[1]
+            open_to = self._admitting.get(ask.profile)
+            if open_to is None:
+                rooms = [(c, self.template(c)) for c in self._buyable]
+                open_to = [c for c, r in rooms if admitted(ask.pod.shape, r.name, r.labels, r.taints)]
+                self._admitting[ask.profile] = open_to
+            known = self._fitting[ask.kind] = self._large_enough(ask.needs, open_to)
+        return known
 
-    def best(self, pods: Sequence[Pod], tally: Tally) -> Packing:
-        sizes = sorted({c.gpus for pod in pods for c in self.fitting(pod)})
-        tries = [self._pack(pods, tally.copy(), least) for least in ([0, *sizes[1:]] if sizes else [0])]
-        best = tries[0]
-        for other in tries[1:]:
+    def _large_enough(self, needs: Resources, options: Sequence[Candidate]) -> list[Candidate]:
+        """Offers of a type differ in place and price only, so each size is looked at once."""
+        fits: dict[int, bool] = {}
+        found = []
+        for candidate in options:
+            size = self._sizes.get(id(candidate))
+            if size is None:
+                free = self.template(candidate).free
+                size = self._known_sizes.setdefault(tuple(sorted(free.items())), len(self._known_sizes))
+                self._sizes[id(candidate)] = size
+            if size not in fits:
+                fits[size] = enough(needs, self.template(candidate).free)
+            if fits[size]:
+                found.append(candidate)
+        return found
+
+    def _favourite(self, options: Sequence[Candidate]) -> Candidate:
+        """The best of these, when the options are in the order of the groups."""
+        first = self._group(options[0])
+        foremost = list(takewhile(lambda c: self._group(c) == first, options))
+        key = tuple(map(id, foremost))
+        known = self._favourites.get(key)
+        if known is None:
+            known = self._favourites[key] = self._choose(foremost)
+        return known
+
+    def best(self, pods: Sequence[Ask], tally: Tally) -> Packing:
+        kinds = {ask.kind: ask for ask in pods}
+        sizes = sorted({c.gpus for ask in kinds.values() for c in self.fitting(ask)})
+        best = self._pack(pods, tally.copy(), 0)
+        for least in sizes[1:]:
+            other = self._pack(pods, tally.copy(), least)
             if self._beats(other, best, pods):
                 best = other
         return best
 
-    def _pack(self, pods: Sequence[Pod], tally: Tally, least: int) -> Packing:
-        packing = Packing(tally=tally)
-        for pod in pods:
-            room = next((room for room in packing.rooms if room.holds(pod)), None)
-            if room is None:
-                options = self.fitting(pod)
-                large = [c for c in options if c.gpus >= least] or options
-                room, objection = self._open(large, tally)
-                if room is None and large is not options:
-                    room, objection = self._open(options, tally)
-                if room is None:
-                    packing.unplaced[pod.key] = objection
-                    continue
-                room.name = f"new-machine-{len(packing.rooms)}"
-                packing.rooms.append(room)
-            room.put(pod)
+    def _pack(self, pods: Sequence[Ask], tally: Tally, least: int) -> Packing:
+        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits."""
+        packing = Packing(tally)
+        waiting, before = list(pods), len(pods) + 1
+        while waiting and len(waiting) < before:
+            before = len(waiting)
+            self._fill(packing, waiting, least)
+            self._exchange(packing)
+            waiting = [ask for ask in waiting if ask.pod.key in packing.unplaced]
         return packing
 
-    def _open(self, options: Sequence[Candidate], tally: Tally) -> tuple[Room | None, Explanation | None]:
-        allowed = [(c, tally.objection(c)) for c in options]
-        free = [c for c, objection in allowed if objection is None]
-        if not free:
-            refused = [objection for c, objection in allowed if objection is not None]
-            if not refused:
+    def _fill(self, packing: Packing, pods: Sequence[Ask], least: int) -> None:
+        line = Line(packing.rooms)
+        at = {id(room): number for number, room in enumerate(packing.rooms)}
+        packing.unplaced = {}
+        for ask in pods:
+            room = line.first(ask)
+            if room is None:
+                chosen, objection = self._pick(ask, packing.tally, least)
+                if chosen is None:
+                    packing.unplaced[ask.pod.key] = objection
+                    continue
+                packing.tally.add(chosen)
+                room = self.template(chosen).copy()
+                at[id(room)] = len(packing.rooms)
+                packing.rooms.append(room)
+                packing.chosen.append(chosen)
+                packing.inside.append([])
+            room.put(ask)
+            packing.inside[at[id(room)]].append(ask)
+
+    def _pick(self, ask: Ask, tally: Tally, least: int) -> tuple[Candidate | None, Explanation | None]:
+        """The best machine for the pod: of at least this size if limits allow one, else of any."""
+        for size in (least, 0) if least else (0,):
+            options, favourite = self._options(ask, size)
+            if favourite is None:
                 return None, None
-            first = self._choose(options)
-            return None, next((o for c, o in allowed if c is first and o is not None), refused[0])
-        chosen = self._choose(free)
-        tally.add(chosen)
-        return self._fresh(chosen), None
+            objection = tally.objection(favourite)
+            if objection is None:
+                return favourite, None
+            chosen, _ = (None, None) if tally.exhausted else self.allowed(options, tally)
+            if chosen is not None or not size:
+                return chosen, objection
+        return None, None
 
-    def open_one(self, options: Sequence[Candidate], tally: Tally) -> tuple[Room | None, Explanation | None]:
-        return self._open(options, tally)
+    def _options(self, ask: Ask, least: int) -> tuple[list[Candidate], Candidate | None]:
+        known = self._picks.get((ask.kind, least))
+        if known is None:
+            every = self.fitting(ask)
+            options = [c for c in every if c.gpus >= least] or every
+            if not options:
+                return [], None
+            known = self._picks[(ask.kind, least)] = (options, self._favourite(options))
+        return known
 
-    def _fresh(self, candidate: Candidate) -> Room:
-        t = self._templates[id(candidate)]
-        return Room(t.name, t.labels, t.taints, dict(t.free), dict(t.soon), offer=t.offer, pool=t.pool)
+    def allowed(
+        self, options: Sequence[Candidate], tally: Tally
+    ) -> tuple[Candidate | None, Explanation | None]:
+        """The best of those that the limits allow; else why the best of all is not allowed."""
+        allowed = [c for c in options if tally.objection(c) is None]
+        if allowed:
+            return self._choose(allowed), None
+        return None, tally.objection(self._choose(options)) if options else None
 
-    def _beats(self, other: Packing, best: Packing, pods: Sequence[Pod]) -> bool:
+    def _exchange(self, packing: Packing) -> None:
+        for number, inside in enumerate(packing.inside):
+            old = packing.chosen[number]
+            new = self._instead(inside, old)
+            if new is old:
+                continue
+            packing.tally.remove(old)
+            if packing.tally.objection(new) is not None:
+                packing.tally.add(old)
+                continue
+            packing.tally.add(new)
+            room = self.template(new).copy()
+            for ask in inside:
+                room.put(ask)
+            packing.rooms[number], packing.chosen[number] = room, new
+
+    def _instead(self, inside: Sequence[Ask], old: Candidate) -> Candidate:
+        """The best machine that would hold the same pods; often the one that was taken."""
+        alike = (id(old), *sorted(Counter(ask.kind for ask in inside).items()))
+        known = self._swaps.get(alike)
+        if known is None:
+            kinds = list({ask.kind: ask for ask in inside}.values())
+            options = [c for c in self.fitting(kinds[0]) if self._group(c) <= self._group(old)]
+            if len(inside) > 1:
+                options = self._large_enough(total(ask.needs for ask in inside), options)
+            for ask in kinds[1:]:
+                also = {id(c) for c in self.fitting(ask)}
+                options = [c for c in options if id(c) in also]
+            known = self._swaps[alike] = self._favourite(options) if options else old
+        return known
+
+    def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
         ours, theirs = self._left(best, pods), self._left(other, pods)
         if ours != theirs:
             return theirs < ours
@@ -112,11 +221,9 @@ class Packer:
         return len(other.rooms) > len(best.rooms)
 
     @staticmethod
-    def _left(packing: Packing, pods: Sequence[Pod]) -> tuple[tuple[int, int], ...]:
+    def _left(packing: Packing, pods: Sequence[Ask]) -> tuple[tuple[int, int], ...]:
         """How many pods stay unplaced, by falling priority."""
-        by_priority: dict[int, int] = {}
-        for pod in pods:
-            by_priority.setdefault(pod.shape.priority, 0)
-            if pod.key in packing.unplaced:
-                by_priority[pod.shape.priority] += 1
-        return tuple((-priority, by_priority[priority]) for priority in sorted(by_priority, reverse=True))
+        left: Counter[int] = Counter()
+        for ask in pods:
+            left[ask.pod.shape.priority] += ask.pod.key in packing.unplaced
+        return tuple((-priority, left[priority]) for priority in sorted(left, reverse=True))

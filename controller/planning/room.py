@@ -1,26 +1,27 @@
 """Rooms: everything that could hold a pod — nodes that are there, machines on their way, and new ones.
 
-A machine that is on its way *is* capacity. Until its GPUs are usable it counts with what was
-promised, whatever its young Node shows (no GPUs yet, any taint); afterwards only the Node counts.
+A room has a present and a future: what fits now, and what will fit once terminating pods have gone, a
+lost device plug-in is back, or a young Node's taints have been taken off. Which nodes and machines
+there are, and what they hold, is told by `sites`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from controller.domain import names
-from controller.domain.cloudthings import InstanceType, Offer
-from controller.domain.kube import Node, Pod, Taint
-from controller.domain.machine import Machine, Phase
+from controller.domain.cloudthings import Offer
+from controller.domain.kube import Pod, Taint
+from controller.domain.machine import Machine
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Pool
-from controller.domain.resources import PODS, Resources, add, is_accelerator, subtract, total
+from controller.domain.reason import Reason
+from controller.domain.resources import PODS, Resources, is_accelerator, subtract
 from controller.planning import predict
-from controller.planning.fit import can_run, with_place
+from controller.planning.fit import Ask, admitted, enough
 
-# How long a boot usually takes: GPUs that a terminating pod frees later than this are not waited for.
-USUAL_BOOT = 300.0
+# No node and no label can have this value, so no pod can ask for the name of a machine that is not there yet.
+UNNAMED = "<new machine>"
 
 
 @dataclass(slots=True)
@@ -29,121 +30,89 @@ class Room:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     free: dict[str, int]
-    soon: dict[str, int]  # `free`, and what terminating pods give back before a new machine could boot
     machine: Machine | None = None
     offer: Offer | None = None  # of a new machine
     pool: Pool | None = None
+    soon: dict[str, int] | None = None  # what is free before a new machine could boot, if that is more
+    soon_taints: tuple[Taint, ...] = ()
+    soon_reason: Reason = Reason.GPUS_FREED_SOON
+    soon_until: float | None = None  # when that is no longer believed
     pods: list[Pod] = field(default_factory=list)
 
-    def holds(self, pod: Pod, *, later: bool = False) -> bool:
-        return can_run(pod.shape, self.name, self.labels, self.taints, self.soon if later else self.free)
+    def holds(self, ask: Ask, *, later: bool = False) -> bool:
+        shape = ask.pod.shape
+        if later:
+            return (
+                self.soon is not None
+                and enough(ask.needs, self.soon)
+                and admitted(shape, self.name, self.labels, self.soon_taints)
+            )
+        return enough(ask.needs, self.free) and admitted(shape, self.name, self.labels, self.taints)
 
-    def put(self, pod: Pod) -> None:
-        needs = with_place(pod.shape.requests)
-        self.free = subtract(self.free, needs)
-        self.soon = subtract(self.soon, needs)
-        self.pods.append(pod)
+    def keeps_promise(self, ask: Ask, declared: frozenset[str]) -> bool:
+        """Whether the machine on its way that was bought for this pod still has its place.
+
+        Only the GPUs are asked: a label or a figure that is predicted otherwise by now is no reason to
+        buy a second machine before the first one could show itself.
+        """
+        if self.machine is None or ask.pod.created > self.machine.intended_at:
+            return self.holds(ask)  # a later pod of the same name was promised nothing
+        counted = {n: u for n, u in ask.needs.items() if n == PODS or is_accelerator(n, declared)}
+        return enough(counted, self.free)
+
+    def put(self, ask: Ask) -> None:
+        self.free = subtract(self.free, ask.needs)
+        if self.soon is not None:
+            self.soon = subtract(self.soon, ask.needs)
+        self.pods.append(ask.pod)
+
+    def copy(self) -> Room:
+        return replace(self, pods=list(self.pods))
 
 
-def node_of(machine: Machine, nodes: Mapping[str, Node]) -> Node | None:
-    """The Node that is this machine: by our hostname, which nothing else may carry."""
-    node = nodes.get(machine.name)
-    if node is None or (machine.node_uid and node.uid != machine.node_uid):
+class Line:
+    """Rooms in order, and the first of them that holds a pod.
+
+    Rooms only ever fill up, so a room that did not hold a kind of pod never will, and one with too few
+    GPUs left for some pod never has enough again: each search goes on where the last one like it ended.
+    Rooms may be added at the end.
+    """
+
+    def __init__(self, rooms: Sequence[Room], *, later: bool = False) -> None:
+        self._rooms = rooms
+        self._later = later
+        self._tried: dict[int, int] = {}  # by kind
+        self._spent: dict[tuple[str, int], int] = {}  # by GPUs
+
+    def first(self, ask: Ask) -> Room | None:
+        rooms, later, (name, units) = self._rooms, self._later, ask.scarce
+        at = max(self._tried.get(ask.kind, 0), self._spent.get(ask.scarce, 0))
+        unbroken = at == self._spent.get(ask.scarce, 0)
+        for number in range(at, len(rooms)):
+            room = rooms[number]
+            free = room.soon if later else room.free
+            if free is not None and units <= free.get(name, 0):
+                unbroken = False
+                if room.holds(ask, later=later):
+                    self._tried[ask.kind] = number
+                    return room
+            elif unbroken:
+                self._spent[ask.scarce] = number + 1
+        self._tried[ask.kind] = len(rooms)
         return None
-    return node
 
 
-def existing(snapshot: Snapshot) -> tuple[list[Room], list[Room], list[Room]]:
-    """Rooms on Ready nodes, on machines on their way, and on machines being drained."""
-    nodes = {node.name: node for node in snapshot.nodes}
-    bound: dict[str, list[Pod]] = {}
-    for pod in snapshot.pods:
-        if pod.node and not pod.finished:
-            bound.setdefault(pod.node, []).append(pod)
-    ready, coming, draining = [], [], []
-    ours = set()
-    for machine in snapshot.machines:
-        if machine.phase in (Phase.TOMBSTONE, Phase.DELETING):
-            ours.add(machine.name)
-            continue
-        node = node_of(machine, nodes)
-        if machine.phase.on_the_way:
-            ours.add(machine.name)
-            if not machine.failed:
-                coming.append(_promised(snapshot, machine, node, bound.get(machine.name, [])))
-        elif machine.phase is Phase.DRAINING and node is not None and node.ready:
-            ours.add(machine.name)
-            if not machine.failed and not machine.surplus and not node.unschedulable:
-                draining.append(_real(snapshot, node, bound.get(node.name, []), machine, lift=True))
-    for node in snapshot.nodes:
-        if node.name in ours or not node.ready or node.unschedulable or node.deleting:
-            continue
-        owner = next((m for m in snapshot.machines if m.name == node.name), None)
-        ready.append(_real(snapshot, node, bound.get(node.name, []), owner))
-    return ready, coming, draining
-
-
-def _real(
-    snapshot: Snapshot, node: Node, pods: list[Pod], machine: Machine | None, *, lift: bool = False
-) -> Room:
-    used = total(with_place(pod.shape.requests) for pod in pods)
-    leaving = total(with_place(pod.shape.requests) for pod in pods if _frees_soon(pod, snapshot))
-    free = subtract(node.allocatable, used)
-    soon = subtract(node.allocatable, subtract(used, leaving))
-    taints = node.taints
-    if lift:
-        taints = tuple(t for t in taints if t.key not in (names.TAINT_DRAINING, names.TAINT_IDLE))
-    labels = {names.LABEL_HOSTNAME: node.name, **node.labels}
-    return Room(node.name, labels, taints, free, soon, machine)
-
-
-def _frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
-    if pod.deleting_at is None:
-        return False
-    end = pod.deleting_at + snapshot.policy.deadlines.terminating_slack
-    return snapshot.now < end < snapshot.now + USUAL_BOOT
-
-
-def _promised(snapshot: Snapshot, machine: Machine, node: Node | None, pods: list[Pod]) -> Room:
-    """A machine on its way, with what it promised, and what is already known of its Node."""
-    policy = snapshot.policy
-    pool = policy.pool(machine.pool) or Pool(name=machine.pool, max=0)
-    offer = Offer(type=type_of(machine), location=machine.location, market=machine.market)
-    labels: dict[str, str] = predict.labels_of(pool, offer, machine.name)
-    promised = predict.allocatable_of(policy, pool, offer.type, snapshot.observed)
-    if node is not None:
-        labels |= dict(node.labels)
-        real = {k: v for k, v in node.allocatable.items() if not is_accelerator(k, policy.gpu_resources)}
-        promised |= real
+def new_room(snapshot: Snapshot, pool: Pool, offer: Offer) -> Room:
+    labels = predict.labels_of(pool, offer, UNNAMED)
     taints = predict.taints_of(pool)
-    overhead = predict.daemon_overhead(snapshot.daemonsets, machine.name, labels, taints)
-    used = total(with_place(pod.shape.requests) for pod in pods if not pod.shape.is_daemon)
-    free = subtract(promised, add(used, overhead))
-    return Room(machine.name, labels, taints, free, dict(free), machine)
-
-
-def new_room(snapshot: Snapshot, pool: Pool, offer: Offer, name: str = "new-machine") -> Room:
-    labels = predict.labels_of(pool, offer, name)
-    taints = predict.taints_of(pool)
-    overhead = predict.daemon_overhead(snapshot.daemonsets, name, labels, taints)
-    free = subtract(predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed), overhead)
-    return Room(name, labels, taints, free, dict(free), offer=offer, pool=pool)
-
-
-def type_of(machine: Machine) -> InstanceType:
-    """The type as it was when the machine was ordered: the catalogue may have changed since."""
-    return InstanceType(
-        name=machine.instance_type,
-        model=machine.model,
-        gpus=machine.gpus,
-        vcpus=machine.vcpus,
-        memory_gib=machine.memory_gib,
-        price=machine.price,
-        spot_price=machine.price,
+    free = subtract(
+        predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed),
+        predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints),
     )
+    return Room(UNNAMED, labels, taints, free, offer=offer, pool=pool)
 
 
-def empty_node_holds(pod: Pod, node: Node, daemons: Resources) -> bool:
-    """Whether the pod would fit the node if nothing but daemons ran there."""
-    free = subtract({PODS: predict.MAX_PODS, **node.allocatable}, daemons)
-    return can_run(pod.shape, node.name, {names.LABEL_HOSTNAME: node.name, **node.labels}, node.taints, free)
+def has_room_when_empty(ask: Ask, room: Room, daemons: Resources, allocatable: Resources) -> bool:
+    """Whether the pod would fit this room if nothing but its daemons ran there."""
+    free = subtract({PODS: predict.MAX_PODS, **allocatable}, daemons)
+    return enough(ask.needs, free) and admitted(ask.pod.shape, room.name, room.labels, room.taints)

@@ -19,32 +19,33 @@ from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
 from controller.planning.choice import clock
 from controller.planning.demand import duration
-from controller.planning.room import node_of
+from controller.planning.sites import node_of
 
+LATEST = 4102444800.0  # the year 2100
 _KEPT_BY_OWNER = ("ReplicaSet", "StatefulSet", "ReplicationController", "Deployment")
 
 
 def parse_time(text: str) -> float | None:
+    """Seconds since 1970; None for what is no time, and for times that no clock of ours shows."""
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        seconds = moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    return seconds if 0 <= seconds <= LATEST else None
 
 
-def paused(snapshot: Snapshot, machine: Machine | None, direction: str, pool: str = "") -> bool:
+def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = "") -> bool:
     """Whether scale-up or scale-down is paused for the controller, the pool, or this machine's node."""
-    known = snapshot.policy.pool(machine.pool if machine else pool)
+    known = snapshot.policy.pool(pool)
     marks = [snapshot.policy.pause, known.pause if known else ""]
-    if machine is not None:
-        node = next((n for n in snapshot.nodes if n.name == machine.name), None)
-        if node is not None:
-            marks.append(node.annotations.get(names.PAUSE, ""))
+    if node is not None:
+        marks.append(node.annotations.get(names.PAUSE, ""))
     return any(mark in (direction, "all") for mark in marks)
 
 
-def blockers(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation | None:
-    """What on this node forbids taking it away, whatever the time."""
+def in_use(snapshot: Snapshot, pods: Sequence[Pod]) -> Explanation | None:
+    """The pod that uses an accelerator of its node: as long as there is one, the machine is not idle."""
     declared = snapshot.policy.gpu_resources
     for pod in pods:
         shape = pod.shape
@@ -52,6 +53,13 @@ def blockers(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation
             continue
         if uses_accelerator(shape.requests, declared) or shape.has_claims:
             return Explanation(Reason.IN_USE, f"pod {pod.key} uses its GPUs")
+    return None
+
+
+def blockers(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation | None:
+    """What on this node forbids taking it away, whatever the time."""
+    if (busy := in_use(snapshot, pods)) is not None:
+        return busy
     if protects(node.annotations.get(names.DO_NOT_DISRUPT, ""), node.created, snapshot.now):
         return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.DO_NOT_DISRUPT}")
     if node.annotations.get(names.CA_SCALE_DOWN_DISABLED) == "true":
@@ -93,7 +101,7 @@ def protects(text: str, since: float, now: float) -> bool:
 
 
 def decide(
-    snapshot: Snapshot, needed: Mapping[str, str]
+    snapshot: Snapshot, needed: Mapping[str, str], demand: Sequence[Pod] = ()
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod."""
     nodes = {node.name: node for node in snapshot.nodes}
@@ -101,6 +109,7 @@ def decide(
     for pod in snapshot.pods:
         if pod.node:
             bound.setdefault(pod.node, []).append(pod)
+    expected = _expected(snapshot, demand)
     actions: list[Action] = []
     told: dict[str, Explanation] = {}
     wake: list[float] = []
@@ -109,32 +118,56 @@ def decide(
         node = node_of(machine, nodes)
         if machine.phase is not Phase.READY or node is None:
             continue
-        since = parse_time(node.annotations.get(names.NODE_IDLE_SINCE, ""))
-        blocked = blockers(snapshot, node, bound.get(machine.name, []))
-        if blocked is not None and blocked.code is Reason.IN_USE:
-            told[machine.name] = blocked
+        pods = bound.get(machine.name, [])
+        if (busy := in_use(snapshot, pods)) is not None:
+            told[machine.name] = busy
             if names.NODE_IDLE_SINCE in node.annotations:
                 actions.append(MarkIdle(machine=machine.name, since=None))
             continue
-        if since is None:
+        since = parse_time(node.annotations.get(names.NODE_IDLE_SINCE, ""))
+        if since is None or since > snapshot.now:
             since = snapshot.now
             actions.append(MarkIdle(machine=machine.name, since=since))
+        since = min(
+            snapshot.now, max(since, machine.ready_at)
+        )  # it cannot be idle for longer than it is ready
         end = since + snapshot.policy.cooldown
+        waiting = next((key for key in (machine.name, *machine.pods) if key in expected), None)
         if machine.name in needed:
             told[machine.name] = Explanation(Reason.NEEDED, f"pod {needed[machine.name]} fits it")
-        elif blocked is not None:
+        elif waiting is not None:
+            told[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
+        elif (blocked := blockers(snapshot, node, pods)) is not None:
             told[machine.name] = blocked
         elif snapshot.now < end and not machine.surplus:
             told[machine.name] = Explanation(
                 Reason.COOLDOWN, f"idle since {clock(since)}; goes after {clock(end)} (scale_down.cooldown)"
             )
             wake.append(end)
-        elif paused(snapshot, machine, "scale-down"):
+        elif paused(snapshot, node, "scale-down", machine.pool):
             told[machine.name] = Explanation(Reason.PAUSED, "scale-down is paused")
         else:
             ripe.append((machine, since))
     actions += _take_largest(snapshot, ripe, told)
     return actions, told, min(wake, default=None)
+
+
+def _expected(snapshot: Snapshot, demand: Sequence[Pod]) -> dict[str, str]:
+    """Waiting pods that are no demand at the moment, by their own key and by the node they are promised.
+
+    One that is demand and did not fit the machine bought for it does not keep that machine.
+    """
+    asking = {pod.key for pod in demand}
+    declared = snapshot.policy.gpu_resources
+    found: dict[str, str] = {}
+    for pod in snapshot.pods:
+        if pod.node or pod.finished or pod.deleting_at is not None or pod.key in asking:
+            continue
+        if uses_accelerator(pod.shape.requests, declared):
+            found[pod.key] = pod.key
+            if pod.nominated:
+                found.setdefault(pod.nominated, pod.key)
+    return found
 
 
 def allowed_at_once(budget: str, machines: int) -> int:
@@ -149,8 +182,9 @@ def _take_largest(
 ) -> list[Action]:
     sign = -1 if snapshot.policy.order == "largest" else 1
     ripe.sort(key=lambda r: (sign * r[0].gpus, sign * r[0].price, r[1], r[0].name))
-    alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE]
-    staying = Counter(m.pool for m in alive if not m.phase.leaving and not m.failed)
+    alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+    # A machine that still boots may fail, so it does not stand in for one of the minimum.
+    staying = Counter(m.pool for m in alive if m.phase is Phase.READY)
     leaving = sum(1 for m in alive if m.phase.leaving and not m.failed)
     budget = allowed_at_once(snapshot.policy.disruption_budget, len(alive)) - leaving
     actions: list[Action] = []

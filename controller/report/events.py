@@ -24,6 +24,7 @@ _QUIET = frozenset(
         Reason.WAITS_FOR_SIBLINGS,
         Reason.TOO_YOUNG,
         Reason.NOT_LEADER,
+        Reason.NOT_DEMAND,
     }
 )
 

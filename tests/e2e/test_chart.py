@@ -84,7 +84,7 @@ def test_credentials_of_the_values_become_a_secret_that_the_program_reads(helm: 
     objects = helm.objects(own())
     assert objects["Secret"]["stringData"] == {"client-id": "an-id", "client-secret": "a-secret"}
     name = objects["Secret"]["metadata"]["name"]
-    read = {e["name"]: e["valueFrom"].get("secretKeyRef") for e in container(objects)["env"]}
+    read = {e["name"]: e.get("valueFrom", {}).get("secretKeyRef") for e in container(objects)["env"]}
     assert read["VERDA_CLIENT_ID"] == {"name": name, "key": "client-id"}
     assert read["VERDA_CLIENT_SECRET"] == {"name": name, "key": "client-secret"}
 
@@ -92,7 +92,7 @@ def test_credentials_of_the_values_become_a_secret_that_the_program_reads(helm: 
 def test_an_existing_secret_is_used_and_none_is_made(helm: Helm) -> None:
     objects = helm.objects(given())
     assert "Secret" not in objects
-    read = {e["name"]: e["valueFrom"].get("secretKeyRef") for e in container(objects)["env"]}
+    read = {e["name"]: e.get("valueFrom", {}).get("secretKeyRef") for e in container(objects)["env"]}
     assert read["VERDA_CLIENT_SECRET"] == {"name": "verda", "key": "client-secret"}
 
 
@@ -120,7 +120,7 @@ def test_switched_machines_alone_need_no_credentials(helm: Helm) -> None:
         "scale_down_endpoint": "http://off",
     }
     objects = helm.objects({"config": {"machines": [machine]}})
-    assert {each["name"] for each in container(objects)["env"]} == {"POD_NAME", "POD_NAMESPACE"}
+    assert {each["name"] for each in container(objects)["env"]} == {"POD_NAME", "POD_NAMESPACE", "DEPLOYMENT_NAME"}
 
 
 def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(helm: Helm) -> None:

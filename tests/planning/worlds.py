@@ -16,7 +16,9 @@ NOW = 1_800_000_000.0
 IMAGES = ("ubuntu-24.04-cuda-12.8-open",)
 
 
-def kind(name: str, gpus: int, vcpus: int, memory: int, price: str, model: str = "A100 80GB", **more: Any) -> InstanceType:
+def kind(
+    name: str, gpus: int, vcpus: int, memory: int, price: str, model: str = "A100 80GB", **more: Any
+) -> InstanceType:
     return InstanceType(
         name=name,
         model=model,
@@ -38,7 +40,12 @@ A8 = kind("8A100.176V", 8, 176, 960, "10.32")
 A100S = (A1, A2, A4, A8)
 
 
-def offers(*kinds: InstanceType, locations: tuple[str, ...] = ("FIN-01",), markets: tuple[str, ...] = ("on-demand",), available: bool = True) -> tuple[Offer, ...]:
+def offers(
+    *kinds: InstanceType,
+    locations: tuple[str, ...] = ("FIN-01",),
+    markets: tuple[str, ...] = ("on-demand",),
+    available: bool = True,
+) -> tuple[Offer, ...]:
     return tuple(
         Offer(type=k, location=location, market=market, available=available)
         for k in kinds
@@ -57,7 +64,9 @@ def policy(*pools: Pool, **more: Any) -> Policy:
 
 
 def pod(name: str = "train", gpus: int = 1, *, waiting: bool = True, **more: Any) -> Pod:
-    shape: dict[str, Any] = {"requests": {"cpu": 1000, "memory": 4 * GIB} | ({"nvidia.com/gpu": gpus} if gpus else {})}
+    shape: dict[str, Any] = {
+        "requests": {"cpu": 1000, "memory": 4 * GIB} | ({"nvidia.com/gpu": gpus} if gpus else {})
+    }
     shape["requests"] |= more.pop("requests", {})
     fields = set(Pod.__struct_fields__)
     shape |= {key: more.pop(key) for key in list(more) if key not in fields}
@@ -87,7 +96,9 @@ def node(name: str = "gpu-1", gpus: int = 1, *, cpu: int = 22, memory: int = 110
     return Node(name=name, **(values | more))
 
 
-def machine(name: str = "home-a100-aaaaaaaaaa", of: InstanceType = A1, phase: Phase = Phase.READY, **more: Any) -> Machine:
+def machine(
+    name: str = "home-a100-aaaaaaaaaa", of: InstanceType = A1, phase: Phase = Phase.READY, **more: Any
+) -> Machine:
     values: dict[str, Any] = {
         "intent": name.rsplit("-", 1)[-1],
         "pool": "a100",

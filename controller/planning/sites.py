@@ -1,0 +1,166 @@
+"""The rooms that exist: Ready nodes, machines on their way, machines whose removal can be called off.
+
+A machine that is on its way *is* capacity. Until its GPUs are usable it counts with what was
+promised, whatever its young Node shows (no GPUs yet, any taint); afterwards the Node counts. What such
+a Node loses again — its GPUs while the device plug-in restarts, its readiness right after the join — is
+waited for as long as the fleet itself does not believe the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.domain import names
+from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.kube import Node, Pod
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Snapshot
+from controller.domain.policy import Pool
+from controller.domain.reason import Reason
+from controller.domain.resources import PODS, Resources, add, fits, is_accelerator, maximum, subtract, total
+from controller.planning import predict
+from controller.planning.fit import with_place
+from controller.planning.room import Room
+
+# How long a boot usually takes: GPUs that a terminating pod frees later than this are not waited for.
+USUAL_BOOT = 300.0
+_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE)
+
+
+@dataclass(slots=True)
+class Sites:
+    ready: list[Room]
+    coming: list[Room]
+    draining: list[Room]
+
+    def copy(self) -> Sites:
+        return Sites(*([room.copy() for room in rooms] for rooms in (self.ready, self.coming, self.draining)))
+
+
+def node_of(machine: Machine, nodes: Mapping[str, Node]) -> Node | None:
+    """The Node that is this machine: by our hostname, which nothing else may carry."""
+    node = nodes.get(machine.name)
+    if node is None or (machine.node_uid and node.uid != machine.node_uid):
+        return None
+    return node
+
+
+def existing(snapshot: Snapshot) -> Sites:
+    """Nodes of others first, then the smallest of ours, so that the largest is the first to be idle."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    bound: dict[str, list[Pod]] = {}
+    for pod in snapshot.pods:
+        if pod.node and not pod.finished:
+            bound.setdefault(pod.node, []).append(pod)
+    sites = Sites([], [], [])
+    ours = {machine.name for machine in snapshot.machines}
+    for node in snapshot.nodes:
+        if node.name not in ours and usable(node):
+            sites.ready.append(_real(snapshot, node, bound.get(node.name, [])))
+    for machine in sorted(snapshot.machines, key=lambda m: (m.gpus, m.name)):
+        here = node_of(machine, nodes)
+        pods = bound.get(machine.name, [])
+        if machine.failed or machine.phase in (Phase.TOMBSTONE, Phase.DELETING):
+            continue
+        if machine.phase.on_the_way:
+            sites.coming.append(_promised(snapshot, machine, here, pods))
+        elif machine.phase is Phase.DRAINING:
+            if here is not None and usable(here) and not machine.surplus:
+                room = _real(snapshot, here, pods, machine)
+                room.taints = tuple(taint for taint in room.taints if taint.key not in _OURS)
+                sites.draining.append(room)
+        elif here is not None and usable(here):
+            sites.ready.append(_real(snapshot, here, pods, machine))
+        elif _waited_for(snapshot, machine, here):
+            sites.coming.append(_promised(snapshot, machine, here, pods))
+    return sites
+
+
+def usable(node: Node) -> bool:
+    return node.ready and not node.unschedulable and not node.deleting
+
+
+def _real(snapshot: Snapshot, node: Node, pods: list[Pod], machine: Machine | None = None) -> Room:
+    there = {PODS: predict.MAX_PODS, **node.allocatable}
+    used = total(with_place(pod.shape.requests) for pod in pods)
+    leaving = [pod for pod in pods if _frees_soon(pod, snapshot)]
+    labels = {names.LABEL_HOSTNAME: node.name, **node.labels}
+    room = Room(node.name, labels, node.taints, subtract(there, used), machine, soon_taints=node.taints)
+    if leaving:
+        staying = subtract(used, total(with_place(pod.shape.requests) for pod in leaving))
+        room.soon = subtract(there, staying)
+        room.soon_until = min(_end(pod, snapshot) for pod in leaving)
+    if machine is not None and machine.phase is Phase.READY:
+        _expect_back(snapshot, room, machine, there, used)
+    return room
+
+
+def _end(pod: Pod, snapshot: Snapshot) -> float:
+    return (pod.deleting_at or 0.0) + snapshot.policy.deadlines.terminating_slack
+
+
+def _frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
+    return pod.deleting_at is not None and snapshot.now < _end(pod, snapshot) < snapshot.now + USUAL_BOOT
+
+
+def _expect_back(snapshot: Snapshot, room: Room, machine: Machine, there: Resources, used: Resources) -> None:
+    """What a Node of ours lacks at the moment and is expected to have (again)."""
+    limits, now = snapshot.policy.deadlines, snapshot.now
+    pool = snapshot.policy.pool(machine.pool)
+    promised = predict.gpu_resources(pool or Pool(name=machine.pool, max=0), machine.gpus)
+    lost_until = (machine.gpus_lost_at or now) + limits.gpu_lost
+    if now < lost_until and not fits(promised, there):
+        room.soon = subtract(maximum(there, promised), used)
+        room.soon_until, room.soon_reason = lost_until, Reason.ON_THE_WAY
+    young_until = machine.ready_at + limits.gpu
+    kept = tuple(taint for taint in room.taints if pool is None or taint in pool.taints)
+    if now < young_until and kept != room.taints:
+        room.soon = room.soon if room.soon is not None else dict(room.free)
+        room.soon_taints, room.soon_reason = kept, Reason.ON_THE_WAY
+        room.soon_until = min(young_until, room.soon_until or young_until)
+
+
+def _waited_for(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool:
+    """Whether a ready machine without a usable Node is expected back."""
+    limits, now = snapshot.policy.deadlines, snapshot.now
+    if node is None:
+        return now < (machine.node_missing_at or now) + limits.ready
+    return not node.ready and not node.deleting and now < machine.ready_at + limits.gpu
+
+
+def _promised(snapshot: Snapshot, machine: Machine, node: Node | None, pods: list[Pod]) -> Room:
+    """A machine on its way, with what it promised, and what is already known of its Node."""
+    policy = snapshot.policy
+    pool = policy.pool(machine.pool) or Pool(name=machine.pool, max=0)
+    offer = Offer(type=_type_of(machine, snapshot), location=machine.location, market=machine.market)
+    labels = predict.labels_of(pool, offer, machine.name)
+    promised = predict.allocatable_of(policy, pool, offer.type, snapshot.observed)
+    if node is not None:
+        labels |= dict(node.labels)
+        promised |= {
+            name: units
+            for name, units in node.allocatable.items()
+            if not is_accelerator(name, policy.gpu_resources)
+        }
+    taints = predict.taints_of(pool)
+    overhead = predict.daemon_overhead(snapshot.daemonsets, machine.name, labels, taints)
+    daemons = total(with_place(pod.shape.requests) for pod in pods if pod.shape.is_daemon)
+    used = total(with_place(pod.shape.requests) for pod in pods if not pod.shape.is_daemon)
+    free = subtract(promised, add(used, maximum(overhead, daemons)))
+    return Room(machine.name, labels, taints, free, machine)
+
+
+def _type_of(machine: Machine, snapshot: Snapshot) -> InstanceType:
+    """The type as it was when the machine was ordered: the catalogue may have changed since."""
+    listed = next((o.type for o in snapshot.offers if o.type.name == machine.instance_type), None)
+    return InstanceType(
+        name=machine.instance_type,
+        model=machine.model,
+        gpus=machine.gpus,
+        vcpus=machine.vcpus,
+        memory_gib=machine.memory_gib,
+        price=machine.price,
+        spot_price=machine.price,
+        arch=listed.arch if listed is not None else "amd64",
+    )

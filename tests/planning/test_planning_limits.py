@@ -1,0 +1,190 @@
+"""Limits are never exceeded; what would exceed them is bought in part, and the number to change is named."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.domain.machine import Phase
+from controller.domain.plan import Launch, Plan
+from controller.domain.policy import Limits
+from controller.domain.reason import Reason
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
+
+
+def bought(decided: Plan) -> int:
+    return sum(isinstance(action, Launch) for action in decided.actions)
+
+
+def three(**more: Any) -> tuple[Any, ...]:
+    return tuple(pod(f"p{n}", **more) for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("limits", "machines", "placed", "code", "words"),
+    [
+        (
+            Limits(machines=2),
+            0,
+            2,
+            Reason.LIMIT_MACHINES,
+            "limits.machines is 2 and 2 are there: raise it to at least 3",
+        ),
+        (Limits(machines=2), 2, 0, Reason.LIMIT_MACHINES, "raise it to at least 3"),
+        (Limits(machines=0), 0, 0, Reason.LIMIT_MACHINES, "limits.machines is 0"),
+        (Limits(gpus=2), 0, 2, Reason.LIMIT_GPUS, "limits.gpus is 2, 2 are there"),
+        (Limits(gpus=2), 1, 1, Reason.LIMIT_GPUS, "raise it to at least 3"),
+        (Limits(price_per_hour=Decimal("2.58")), 0, 2, Reason.LIMIT_PRICE, "raise it to at least 3.87"),
+        (Limits(price_per_hour=Decimal("2.57")), 0, 1, Reason.LIMIT_PRICE, "raise it to at least 2.58"),
+        (
+            Limits(price_per_hour=Decimal(0)),
+            0,
+            0,
+            Reason.LIMIT_PRICE,
+            "costs 1.29: raise it to at least 1.29",
+        ),
+        (Limits(launches_per_minute=2), 0, 2, Reason.LIMIT_RATE, "limits.launches_per_minute is 2"),
+    ],
+)
+def test_a_limit_is_kept_and_names_the_number_that_would_have_to_change(
+    limits: Limits, machines: int, placed: int, code: Reason, words: str
+) -> None:
+    there = tuple(machine(f"home-a100-{'abc'[n] * 10}") for n in range(machines))
+    full = tuple(node(m.name) for m in there)
+    users = tuple(pod(f"u{n}", node=m.name) for n, m in enumerate(there))
+    decided = plan(
+        world(
+            policy=policy(limits=limits), offers=offers(A1), machines=there, nodes=full, pods=three() + users
+        )
+    )
+    assert bought(decided) == placed
+    refused = [why for why in decided.pods.values() if why.code is not Reason.LAUNCHING]
+    assert {why.code for why in refused} == {code}
+    assert all(words in why.message for why in refused)
+    assert len(refused) == 3 - placed
+
+
+def test_a_gpu_limit_of_one_where_only_two_gpus_can_be_bought_buys_none_and_says_so() -> None:
+    decided = plan(world(policy=policy(limits=Limits(gpus=1)), offers=offers(A2), pods=(pod(),)))
+    assert bought(decided) == 0
+    why = decided.pods["default/train"]
+    assert why.code is Reason.LIMIT_GPUS
+    assert "limits.gpus is 1" in why.message
+    assert "(2A100.44V) has 2: raise it to at least 2" in why.message
+
+
+def test_the_pools_own_maximum_is_named_with_the_pool() -> None:
+    decided = plan(world(policy=policy(pool(max=1)), offers=offers(A1), pods=three()))
+    assert bought(decided) == 1
+    last = decided.pods["default/p2"]
+    assert (last.code, last.message) == (
+        Reason.LIMIT_MACHINES,
+        "pool a100 has 1 of at most 1 machines: raise its max to at least 2",
+    )
+
+
+def test_a_second_pool_goes_on_where_the_first_is_full() -> None:
+    decided = plan(
+        world(policy=policy(pool("one", max=1), pool("two", max=5)), offers=offers(A1), pods=three())
+    )
+    assert sorted(a.pool for a in decided.actions if isinstance(a, Launch)) == ["one", "two", "two"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "gone_at", "counts"),
+    [
+        (Phase.INTENDED, 0.0, True),
+        (Phase.READY, 0.0, True),
+        (Phase.DRAINING, 0.0, True),
+        (Phase.DELETING, 0.0, True),
+        (Phase.DELETING, NOW - 5, False),
+        (Phase.TOMBSTONE, NOW - 5, False),
+    ],
+)
+def test_everything_that_may_cost_money_counts_also_what_fails_or_leaves(
+    phase: Phase, gone_at: float, counts: bool
+) -> None:
+    old = machine(
+        phase=phase, gone_at=gone_at, reason=Reason.LAUNCH_FAILED if phase is Phase.DELETING else None
+    )
+    user = pod("user", node=old.name)
+    decided = plan(
+        world(
+            policy=policy(limits=Limits(machines=1)),
+            machines=(old,),
+            nodes=(node(old.name),) if phase is Phase.READY else (),
+            pods=(pod(gpus=8), user),
+        )
+    )
+    assert bought(decided) == (0 if counts else 1)
+
+
+@pytest.mark.parametrize(
+    ("launched", "placed"), [([], 2), ([NOW - 5], 1), ([NOW - 5, NOW - 59], 0), ([NOW - 60, NOW - 61], 2)]
+)
+def test_launches_of_the_last_minute_count(launched: list[float], placed: int) -> None:
+    decided = plan(
+        world(
+            policy=policy(limits=Limits(launches_per_minute=2)),
+            offers=offers(A1),
+            launches=tuple(launched),
+            pods=three(),
+        )
+    )
+    assert bought(decided) == placed
+
+
+def test_the_plan_wakes_when_the_limit_of_launches_eases() -> None:
+    limited = policy(limits=Limits(launches_per_minute=2))
+    decided = plan(world(policy=limited, launches=(NOW - 40, NOW - 20), pods=(pod(),)))
+    assert decided.wake_at == NOW + 20
+
+
+def test_the_most_urgent_pods_are_placed_where_not_all_can_be() -> None:
+    urgent = pod("z-urgent", priority=1000)
+    decided = plan(world(policy=policy(limits=Limits(gpus=1)), pods=(*three(), urgent)))
+    assert decided.pods["default/z-urgent"].code is Reason.LAUNCHING
+    assert bought(decided) == 1
+
+
+def test_a_minimum_does_not_override_a_limit() -> None:
+    assert bought(plan(world(policy=policy(pool(min=3), limits=Limits(machines=2))))) == 2
+
+
+def test_a_machine_of_less_gpus_leaves_the_rest_of_the_limit_to_others() -> None:
+    pods = (pod("a", 3), pod("b", 3), pod("c", 2), pod("d", 1))
+    decided = plan(world(policy=policy(limits=Limits(gpus=9)), pods=pods))
+    assert sorted(a.offer.type.name for a in decided.actions if isinstance(a, Launch)) == [
+        "1A100.22V",
+        "8A100.176V",
+    ]
+
+
+def test_a_price_above_the_pools_names_the_least_price_that_would_do() -> None:
+    decided = plan(
+        world(policy=policy(pool(max_price_per_hour=Decimal(1))), offers=offers(A8, A2, A1), pods=(pod(),))
+    )
+    why = decided.pods["default/train"]
+    assert why.code is Reason.LIMIT_PRICE
+    assert why.message.endswith("max_price_per_hour of pool a100 is 1.00: raise it to at least 1.29")
+
+
+@pytest.mark.parametrize("pause", ["scale-up", "all"])
+def test_a_pause_buys_nothing_not_even_a_minimum(pause: str) -> None:
+    for paused in (policy(pool(min=1), pause=pause), policy(pool(min=1, pause=pause))):
+        decided = plan(world(policy=paused, pods=(pod(),)))
+        assert bought(decided) == 0
+        assert decided.pods["default/train"].code is Reason.PAUSED
+
+
+@pytest.mark.parametrize("pause", ["scale-down", "garbage", ""])
+def test_other_pauses_do_not_stop_purchases(pause: str) -> None:
+    assert bought(plan(world(policy=policy(pause=pause), pods=(pod(),)))) == 1
+
+
+def test_a_paused_pool_leaves_the_pod_to_another() -> None:
+    decided = plan(world(policy=policy(pool("one", pause="all"), pool("two")), pods=(pod(),)))
+    assert [a.pool for a in decided.actions if isinstance(a, Launch)] == ["two"]

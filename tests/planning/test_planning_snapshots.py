@@ -1,0 +1,316 @@
+"""Snapshots as files: the same file gives the same bytes, and a bad row gives one clear line."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.app.snapshots import SnapshotError, from_json, read, to_json, write
+from controller.cli.main import main
+from controller.config.errors import ConfigError
+from controller.planning.planner import plan
+from controller.report.plan_json import plan_json, plan_lines
+from tests.planning.worlds import A1, A2, IDLE_TAINT, NOW, machine, node, offers, pod, world
+
+WAITS = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "lastTransitionTime": "2027-01-15T07:59:10Z",
+}
+
+
+def waiting(name: str, gpus: str = "1") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "c", "resources": {"limits": {"cpu": "1", "nvidia.com/gpu": gpus}}}]
+        },
+        "status": {"phase": "Pending", "conditions": [WAITS]},
+    }
+
+
+GOOD: dict[str, Any] = {
+    "now": "2027-01-15T08:00:00Z",
+    "settings": {"pools": [{"name": "a100", "min_gpu_memory_gb": 1, "max": 4}]},
+    "pods": [waiting("train"), waiting("more"), waiting("large", "16")],
+    "nodes": [
+        {"metadata": {"name": "cpu-1"}, "status": {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}},
+        {"metadata": {"name": "home-a100-aaaaaaaaaa"}, "status": {"allocatable": {"cpu": "22", "nvidia.com/gpu": "1"}, "conditions": [{"type": "Ready", "status": "True"}]}},
+    ],
+    "daemonsets": [{"metadata": {"name": "net", "namespace": "kube-system"}, "spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}],
+    "jobs": [{"metadata": {"name": "j"}, "spec": {"parallelism": 2}}],
+    "poddisruptionbudgets": [{"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}, "status": {"disruptionsAllowed": 1}}],
+    "machines": [
+        {"name": "home-a100-aaaaaaaaaa", "pool": "a100", "instance_type": "1A100.22V", "gpus": 1, "price_per_hour": 1.29},
+        {"name": "home-a100-bbbbbbbbbb", "pool": "a100", "instance_type": "1A100.22V", "gpus": 1, "phase": "booting", "vcpus": 22, "memory_gib": 120, "ordered_at": "2027-01-15T07:50:00Z"},
+    ],
+    "offers": [
+        {"instance_type": "1A100.22V", "model": "A100 80GB", "gpus": 1, "vcpus": 22, "memory_gb": 120, "gpu_memory_gb": 80, "price_per_hour": 1.29, "location": "FIN-01"},
+        {"instance_type": "1A100.22V", "model": "A100 80GB", "gpus": 1, "vcpus": 22, "memory_gb": 120, "gpu_memory_gb": 80, "price_per_hour": 0.5, "location": "FIN-02", "market": "spot"},
+    ],
+    "refusals": [{"offer": "1A100.22V/FIN-03/spot", "reason": "quota", "until": "2027-01-15T08:10:00Z"}],
+    "observed": {"1A100.22V": {"cpu": "22", "memory": "117Gi"}},
+    "launches": ["2027-01-15T07:59:59Z", 1800000000],
+    "spent_this_month": "12.50",
+}  # fmt: skip
+
+
+def run(path: Path | str, *more: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["verda-gpu-autoscaler", "plan", "--snapshot", str(path), *more])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return int(end.value.code or 0)
+
+
+def saved(tmp_path: Path, data: Any) -> Path:
+    path = tmp_path / "snapshot.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_a_hand_written_snapshot_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(saved(tmp_path, GOOD), "--json", monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {key: told["code"] for key, told in shown["pods"].items()} == {
+        "default/large": "too_large",
+        "default/more": "fits_now",
+        "default/train": "on_the_way",
+    }
+    assert shown["currency"] == "usd"
+    assert set(shown["machines"]) == {"home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb"}
+
+
+def test_the_same_file_gives_the_same_bytes_in_any_order_of_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = set()
+    for seed in range(6):
+        data = copy.deepcopy(GOOD)
+        for rows in data.values():
+            if isinstance(rows, list):
+                random.Random(seed).shuffle(rows)
+        keys = list(data)
+        random.Random(seed).shuffle(keys)
+        path = saved(tmp_path, {key: data[key] for key in keys})
+        for _ in range(2):
+            assert run(path, "--json", monkeypatch=monkeypatch) == 0
+            seen.add(capsys.readouterr().out)
+    assert len(seen) == 1
+
+
+def test_what_kubectl_prints_is_taken_as_it_is() -> None:
+    listed = GOOD | {"pods": {"apiVersion": "v1", "kind": "List", "items": GOOD["pods"]}}
+    assert from_json(listed)[0] == from_json(GOOD)[0]
+
+
+@pytest.mark.parametrize("keys", [["now"], ["now", "settings"], ["now", "settings", "offers", "pods"]])
+def test_everything_but_the_time_may_be_left_out(keys: list[str]) -> None:
+    plan(from_json({key: GOOD[key] for key in keys})[0])
+    plan(from_json({"now": GOOD["now"]} | {key: None for key in GOOD if key != "now"})[0])
+
+
+def test_a_snapshot_that_was_written_reads_back_and_plans_the_same(tmp_path: Path) -> None:
+    first, settings = from_json(GOOD)
+    path = str(tmp_path / "again.json")
+    write(path, first, settings)
+    again, _ = read(path)
+    assert again == first
+    assert plan_json(plan(again), "usd") == plan_json(plan(first), "usd")
+    assert to_json(again, settings) == to_json(first, settings)
+
+
+def test_a_rich_world_survives_the_file(tmp_path: Path) -> None:
+    _, settings = from_json(GOOD)
+    made = world(
+        policy=from_json(GOOD)[0].policy,
+        pods=(pod("a", node_selector={"x": "y"}), pod("b", node="gpu-1", deleting_at=NOW + 9)),
+        nodes=(node("gpu-1", 2, taints=(IDLE_TAINT,), annotations={"gpu-autoscaler/idle-since": "2027-01-15T07:00:00Z"}, ready_since=NOW - 60),),
+        machines=(machine(of=A2, pods=("default/a",)),),
+        offers=offers(A1),
+        spent_this_month=Decimal("1.5"),
+    )  # fmt: skip
+    path = str(tmp_path / "world.json")
+    write(path, made, settings)
+    again, _ = read(path)
+    assert again.pods == made.pods
+    assert again.nodes == made.nodes
+    assert again.machines == made.machines
+    assert plan_lines(plan(again), "usd") == plan_lines(plan(made), "usd")
+
+
+def with_(place: str, value: Any) -> dict[str, Any]:
+    data = copy.deepcopy(GOOD)
+    at: Any = data
+    *path, last = [int(part) if part.isdigit() else part for part in place.split("/")]
+    for part in path:
+        at = at[part]
+    at[last] = value
+    return data
+
+
+MONEY = "expected an amount of money, 0 or more"
+WHOLE = "expected a whole number, 0 or more"
+TIME = "expected a time such as 2026-11-18T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("data", "parts"),
+    [
+        ([], ["a snapshot is a JSON object, this is []"]),
+        ("text", ["is no JSON"]),
+        ("{", ["is no JSON"]),
+        ("", ["is no JSON"]),
+        ('{"now": ' + "9" * 5000 + "}", ["is no JSON"]),
+        ("[" * 100_000, ["nested too deeply"]),
+        (GOOD | {"podz": []}, ["podz: unknown key; expected one of daemonsets"]),
+        ({}, ["now: missing; " + TIME]),
+        (GOOD | {"now": "noon"}, ['now: "noon"; ' + TIME]),
+        (GOOD | {"now": True}, ["now: true; " + TIME]),
+        (GOOD | {"now": []}, ["now: []; " + TIME]),
+        (GOOD | {"now": 1e300}, [TIME]),
+        (GOOD | {"now": float("nan")}, ["now: NaN; " + TIME]),
+        (GOOD | {"now": -1}, ["now: -1; " + TIME]),
+        (GOOD | {"settings": 5}, ["settings: 5; expected a mapping"]),
+        (GOOD | {"settings": {"poolz": []}}, ["poolz"]),
+        (GOOD | {"pods": 7}, ["pods: 7; expected a list"]),
+        (GOOD | {"pods": {"a": 1}}, ["pods:", "expected a list"]),
+        (GOOD | {"pods": [5]}, ["pods[0]: 5; expected a Kubernetes object"]),
+        (GOOD | {"pods": [{}]}, ["pods[0].metadata.name: missing"]),
+        (GOOD | {"pods": [waiting("a"), waiting("a")]}, ["pods: default/a is there twice"]),
+        (with_("pods/0/metadata/name", 5), ["pods[0].metadata.name: 5; expected text"]),
+        (with_("pods/0/spec", "x"), ["pods[0]", "$.spec", '"x"']),
+        (with_("pods/0/spec/nodeName", 5), ["pods[0]", "$.spec.nodeName", "Expected `str", ": 5"]),
+        (with_("pods/0/spec/containers/0/resources/limits/cpu", "lots"), ["pods[0]", "cpu", "'lots'", "expected a number such as"]),
+        (with_("pods/0/spec/nodeSelector", 5), ["pods[0]", "nodeSelector", "Expected `object`, got `int`"]),
+        (with_("pods/0/spec/affinity", {"nodeAffinity": 5}), ["pods[0]", "affinity", "got `int`"]),
+        (with_("pods/0/metadata/creationTimestamp", "then"), ["pods[0]", "creationTimestamp", "'then'"]),
+        (with_("nodes/0/status/allocatable/cpu", "x"), ["nodes[0].status.allocatable[cpu]: 'x' is not a quantity"]),
+        (with_("nodes/0/status/conditions", 5), ["nodes[0]", "$.status.conditions", ": 5"]),
+        (with_("daemonsets/0/spec", []), ["daemonsets[0]", "$.spec", ": []"]),
+        (with_("jobs/0/spec/parallelism", "many"), ["jobs[0]", "parallelism", '"many"']),
+        (with_("poddisruptionbudgets/0/status/disruptionsAllowed", "1"), ["poddisruptionbudgets[0]", "disruptionsAllowed"]),
+        (with_("machines/0/phase", "sleepy"), ['machines[0].phase: "sleepy"; expected one of intended, ordered']),
+        (with_("machines/0/gpus", -1), ["machines[0].gpus: -1; " + WHOLE]),
+        (with_("machines/0/gpus", "two"), ['machines[0].gpus: "two"; ' + WHOLE]),
+        (with_("machines/0/price_per_hour", "NaN"), ['machines[0].price: "NaN"; ' + MONEY]),
+        (with_("machines/0/reason", "tired"), ['machines[0].reason: "tired"; expected one of launching']),
+        (with_("machines/0/ordered_at", "later"), ['machines[0].ordered_at: "later"; ' + TIME]),
+        (with_("machines/0/colour", "red"), ["machines[0].colour: unknown key"]),
+        (with_("machines/0/pods", "default/a"), ["machines[0]", "$.pods", '"default/a"']),
+        (GOOD | {"machines": [{"name": "x"}]}, ["machines[0].pool: missing"]),
+        (GOOD | {"machines": [GOOD["machines"][0]] * 2}, ["machines: home-a100-aaaaaaaaaa is there twice"]),
+        (with_("offers/0/gpus", "one"), ['offers[0].gpus: "one"; ' + WHOLE]),
+        (with_("offers/0/gpus", 1.5), ["offers[0].gpus: 1.5; " + WHOLE]),
+        (with_("offers/0/price_per_hour", "free"), ['offers[0].price_per_hour: "free"; ' + MONEY]),
+        (with_("offers/0/price_per_hour", -1), ["offers[0].price_per_hour: -1; " + MONEY]),
+        (with_("offers/0/price_per_hour", True), ["offers[0].price_per_hour: true; " + MONEY]),
+        (with_("offers/0/price_per_hour", float("nan")), ["offers[0].price_per_hour: NaN; " + MONEY]),
+        (with_("offers/0/available", "false"), ['offers[0].available: "false"; expected true or false']),
+        (with_("offers/0/images", "x"), ['offers[0].images: "x"; expected a list of image names']),
+        (with_("offers/0/market", "black"), ['offers[0].market: "black"; expected spot or on-demand']),
+        (with_("offers/0/location", None), ["offers[0].location: null; expected text"]),
+        (with_("offers/0/cost", 1), ["offers[0].cost: unknown key"]),
+        (GOOD | {"offers": [{"gpus": 1}]}, ["offers[0].instance_type: missing"]),
+        (GOOD | {"refusals": [{"offer": "x"}]}, ["refusals[0].reason: missing"]),
+        (with_("refusals/0/reason", "mood"), ['refusals[0].reason: "mood"; expected one of']),
+        (with_("refusals/0/until", "x"), ['refusals[0].until: "x"; ' + TIME]),
+        (with_("observed/1A100.22V", 5), ["observed.1A100.22V: 5; expected a mapping"]),
+        (with_("observed/1A100.22V/cpu", "x"), ["observed.1A100.22V.cpu: 'x' is not a quantity"]),
+        (GOOD | {"launches": ["x"]}, ['launches[0]: "x"; ' + TIME]),
+        (GOOD | {"spent_this_month": "much"}, ['spent_this_month: "much"; ' + MONEY]),
+        (GOOD | {"pause": "lunch"}, ['pause: "lunch"; expected scale-up, scale-down or all']),
+    ],
+)  # fmt: skip
+def test_a_bad_row_gives_one_clear_line_and_exit_code_2(
+    data: Any,
+    parts: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = saved(tmp_path, data)
+    assert run(path, "--json", monkeypatch=monkeypatch) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith(str(path))
+    assert all(part in err for part in parts), err
+
+
+@pytest.mark.parametrize("name", ["absent.json", "."])
+def test_a_file_that_cannot_be_read_is_said_so(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(tmp_path / name, monkeypatch=monkeypatch) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_bytes_that_are_no_text_are_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert run(path, monkeypatch=monkeypatch) == 2
+    assert "is no JSON" in capsys.readouterr().err
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    rows = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in rows:
+        yield from places(part, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [None, "x", "", 5, -1, 1.5, True, [], {}, [1], {"a": 1}, 10**400, "\ud800", Decimal("1e999")],
+    ids=lambda odd: repr(odd)[:12],
+)
+def test_any_value_in_any_place_is_planned_or_refused_and_never_a_traceback(odd: Any) -> None:
+    refused = 0
+    for path in places(GOOD):
+        if not path:
+            continue
+        data = copy.deepcopy(GOOD)
+        at: Any = data
+        for part in path[:-1]:
+            at = at[part]
+        at[path[-1]] = odd
+        try:
+            picture, _ = from_json(data)
+        except (SnapshotError, ConfigError):
+            refused += 1
+        else:
+            json.dumps(plan_json(plan(picture), "usd"))
+    assert refused > 0
+
+
+def test_equal_launches_are_one_action_with_a_count_and_all_their_pods() -> None:
+    decided = plan(world(pods=(pod("a", 8), pod("b", 8), pod("c", 1))))
+    actions = plan_json(decided, "usd")["actions"]
+    assert [(a["verb"], a["instance_type"], a["count"], a["pods"]) for a in actions] == [
+        ("launch", "8A100.176V", 2, ["default/a", "default/b"]),
+        ("launch", "1A100.22V", 1, ["default/c"]),
+    ]
+    assert set(actions[0]) >= {
+        "verb",
+        "pool",
+        "instance_type",
+        "location",
+        "market",
+        "count",
+        "pods",
+        "reason",
+    }
+    assert actions[0]["price_per_hour"] == 10.32
