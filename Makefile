@@ -21,6 +21,7 @@ test: $(STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check controller compat_grpc tests
+	$(BIN)/ruff format --check --quiet controller compat_grpc tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

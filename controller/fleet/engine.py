@@ -150,7 +150,9 @@ class Fleet:
             self.flights.follow(self.policy, machine)
         for machine, _, seen in steps:
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
-                self.flights.lift_startup_taint(machine)  # it is known whose Node this is: that was its purpose
+                self.flights.lift_startup_taint(
+                    machine
+                )  # it is known whose Node this is: that was its purpose
         for machine, extra in self._sightings.seconds(self.ledger.machines):
             self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
             self.flights.delete_extra(self.policy, machine, extra)

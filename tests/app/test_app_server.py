@@ -33,7 +33,9 @@ def test_a_bad_address_is_refused_with_what_was_expected(listen: str) -> None:
 async def test_health_fails_when_the_loop_stalls_and_readiness_until_in_step() -> None:
     clock, reason = Clock(), ["the watches are not in step yet"]
     health = Health(clock, 60)
-    server = Server(metrics=Metrics(), health=health, ready=lambda: reason[0], status=lambda: {"machines": []})
+    server = Server(
+        metrics=Metrics(), health=health, ready=lambda: reason[0], status=lambda: {"machines": []}
+    )
     await server.start("127.0.0.1:0")
     url = f"http://127.0.0.1:{server.port}"
     try:

@@ -10,8 +10,14 @@ from collections.abc import Mapping
 SECRET = "a-secret-that-must-not-show"
 
 
-async def cli(*words: str, env: Mapping[str, str] | None = None, within: float = 60.0) -> tuple[int, str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))}
+async def cli(
+    *words: str, env: Mapping[str, str] | None = None, within: float = 60.0
+) -> tuple[int, str, str]:
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))
+    }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "controller.cli.main", *words,
         env=kept | dict(env or {}), stdin=asyncio.subprocess.DEVNULL,

@@ -21,7 +21,11 @@ def written(folder: Path, settings: dict[str, Any]) -> str:
 
 
 def credentials(stage: Stage, **more: str) -> dict[str, str]:
-    return {"VERDA_CLIENT_ID": "client", "VERDA_CLIENT_SECRET": SECRET, "VERDA_BASE_URL": f"{stage.cloud_url}/v1"} | more
+    return {
+        "VERDA_CLIENT_ID": "client",
+        "VERDA_CLIENT_SECRET": SECRET,
+        "VERDA_BASE_URL": f"{stage.cloud_url}/v1",
+    } | more
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,9 @@ async def test_missing_credentials_name_the_variables(tmp_path: Path) -> None:
 async def test_wrong_credentials_say_which_variables_to_look_at(tmp_path: Path) -> None:
     async with Stage(cloud={"credentials": "other:one"}, boots=False) as stage:
         config = written(tmp_path, {"pools": [POOL]})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage))
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
+        )
         assert code == 3
         assert "VERDA_CLIENT_ID" in told
         assert "VERDA_CLIENT_SECRET" in told
@@ -67,7 +73,9 @@ async def test_wrong_credentials_say_which_variables_to_look_at(tmp_path: Path) 
 async def test_no_pools_are_told_by_run(tmp_path: Path) -> None:
     async with Stage(boots=False) as stage:
         config = written(tmp_path, {"pools": []})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage))
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
+        )
         assert code == 2
         assert "pools: none is configured" in told
 
@@ -83,9 +91,15 @@ async def test_an_unreachable_cloud_is_named(tmp_path: Path) -> None:
 
 async def test_a_hanging_cloud_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async with Stage(boots=False) as stage:
-        stage.cloud_faults.replace([{"method": "GET", "path": "*", "fault": "hang", "seconds": 90, "times": 0}])
-        config = written(tmp_path, {"pools": [POOL], "verda": {"connect_timeout": "1s", "read_timeout": "1s"}})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage))
+        stage.cloud_faults.replace(
+            [{"method": "GET", "path": "*", "fault": "hang", "seconds": 90, "times": 0}]
+        )
+        config = written(
+            tmp_path, {"pools": [POOL], "verda": {"connect_timeout": "1s", "read_timeout": "1s"}}
+        )
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
+        )
         assert code == 3
         assert stage.cloud_url in told
 
@@ -93,9 +107,13 @@ async def test_a_hanging_cloud_is_not_waited_for_for_ever(tmp_path: Path) -> Non
 async def test_an_unreachable_cluster_is_named(tmp_path: Path) -> None:
     async with Stage(boots=False) as stage:
         kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(Path(stage.kubeconfig).read_text().replace(stage.cluster_url, "http://127.0.0.1:9"))
+        kubeconfig.write_text(
+            Path(stage.kubeconfig).read_text().replace(stage.cluster_url, "http://127.0.0.1:9")
+        )
         config = written(tmp_path, {"pools": [POOL]})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", str(kubeconfig), env=credentials(stage))
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", str(kubeconfig), env=credentials(stage)
+        )
         assert code == 3
         assert "http://127.0.0.1:9" in told
 
@@ -103,22 +121,36 @@ async def test_an_unreachable_cluster_is_named(tmp_path: Path) -> None:
 async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
     async with Stage(boots=False) as stage:
         config = written(tmp_path, {"pools": [POOL]})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", "/nowhere/kubeconfig", env=credentials(stage))
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", "/nowhere/kubeconfig", env=credentials(stage)
+        )
         assert code in (2, 3)
         assert "/nowhere/kubeconfig" in told
 
 
 async def test_a_kubeconfig_without_rights_lists_what_is_missing_and_buys_nothing(tmp_path: Path) -> None:
-    reader = {"user": "reader", "rules": [{"apiGroups": ["*"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]}
+    reader = {
+        "user": "reader",
+        "rules": [{"apiGroups": ["*"], "resources": ["pods"], "verbs": ["get", "list", "watch"]}],
+    }
     async with Stage(cluster={"tokens": {"sandbox": reader}}, boots=False) as stage:
         config = written(tmp_path, {"pools": [POOL]})
-        code, _, told = await cli("run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage))
+        code, _, told = await cli(
+            "run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
+        )
         assert code == 3
         assert "patch nodes" in told
         assert f"update configmaps in namespace {NAMESPACE}" in told
         assert (await stage.bill())["creates"] == 0
         code, _, told = await cli(
-            "config", "check", "--cluster", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
+            "config",
+            "check",
+            "--cluster",
+            "--config",
+            config,
+            "--kubeconfig",
+            stage.kubeconfig,
+            env=credentials(stage),
         )
         assert code in (2, 3)
         assert "missing right: patch nodes" in told
@@ -165,7 +197,12 @@ async def test_the_version_is_told() -> None:
 async def test_secrets_are_masked_in_the_shown_settings(tmp_path: Path) -> None:
     config = written(tmp_path, {"pools": [POOL]})
     code, shown, _ = await cli(
-        "config", "show", "--json", "--config", config, env={"VERDA_CLIENT_ID": "me", "VERDA_CLIENT_SECRET": SECRET}
+        "config",
+        "show",
+        "--json",
+        "--config",
+        config,
+        env={"VERDA_CLIENT_ID": "me", "VERDA_CLIENT_SECRET": SECRET},
     )
     assert code == 0
     assert json.loads(shown)["verda"]["client_secret"] == "***"

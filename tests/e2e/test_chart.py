@@ -120,7 +120,11 @@ def test_switched_machines_alone_need_no_credentials(helm: Helm) -> None:
         "scale_down_endpoint": "http://off",
     }
     objects = helm.objects({"config": {"machines": [machine]}})
-    assert {each["name"] for each in container(objects)["env"]} == {"POD_NAME", "POD_NAMESPACE", "DEPLOYMENT_NAME"}
+    assert {each["name"] for each in container(objects)["env"]} == {
+        "POD_NAME",
+        "POD_NAMESPACE",
+        "DEPLOYMENT_NAME",
+    }
 
 
 def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(helm: Helm) -> None:

@@ -53,7 +53,14 @@ class World:
 
     def kubectl(self, *words: str, stdin: str = "") -> str:
         done = run_program(
-            [self._kubectl, "--kubeconfig", str(self.kubeconfig), "--cache-dir", str(self._home / "cache"), *words],
+            [
+                self._kubectl,
+                "--kubeconfig",
+                str(self.kubeconfig),
+                "--cache-dir",
+                str(self._home / "cache"),
+                *words,
+            ],
             self._home,
             stdin=stdin,
         )
@@ -90,12 +97,22 @@ def world(tmp_path: Path, kubectl_bin: str) -> Iterator[World]:
             cluster.line()
             made = World(url, kubeconfig, config, kubectl_bin, tmp_path)
             made.kubectl("create", "namespace", "gpu-autoscaler")
-            made.kubectl("create", "secret", "generic", "join", "-n", "gpu-autoscaler", "--from-literal=token=K10x::y")
+            made.kubectl(
+                "create", "secret", "generic", "join", "-n", "gpu-autoscaler", "--from-literal=token=K10x::y"
+            )
             yield made
 
 
 def test_a_pod_brings_a_machine_and_its_end_takes_it_away(world: World, tmp_path: Path) -> None:
-    words = ["run", "--config", str(world.config), "--kubeconfig", str(world.kubeconfig), "--listen", "127.0.0.1:0"]
+    words = [
+        "run",
+        "--config",
+        str(world.config),
+        "--kubeconfig",
+        str(world.kubeconfig),
+        "--listen",
+        "127.0.0.1:0",
+    ]
     with started([PROGRAM, *words], tmp_path):
         world.kubectl("create", "-f", "-", stdin=pod("train", 1))
         world.kubectl("create", "-f", "-", stdin=pod("never", 16))
@@ -111,26 +128,46 @@ def test_a_pod_brings_a_machine_and_its_end_takes_it_away(world: World, tmp_path
         assert "NotTriggerScaleUp" in refused
         assert "it needs 16 nvidia.com/gpu on one machine" in refused
         assert "ask for at most 2" in refused
-        until("nothing is left", lambda: not any(world.state()[k] for k in ("instances", "volumes", "trash", "scripts")))
+        until(
+            "nothing is left",
+            lambda: not any(world.state()[k] for k in ("instances", "volumes", "trash", "scripts")),
+        )
         assert world.state()["creates"] == 1
-        assert "never" in world.kubectl("get", "configmap", "-n", "gpu-autoscaler", "gpu-autoscaler-status", "-o", "yaml")
+        assert "never" in world.kubectl(
+            "get", "configmap", "-n", "gpu-autoscaler", "gpu-autoscaler-status", "-o", "yaml"
+        )
 
 
 def test_the_plan_of_a_saved_snapshot_is_the_same_byte_for_byte(world: World, tmp_path: Path) -> None:
     world.kubectl("create", "-f", "-", stdin=pod("train", 2))
 
     def judged() -> bool:
-        return "Unschedulable" in world.kubectl("get", "pod", "train", "-o", "jsonpath={.status.conditions[*].reason}")
+        return "Unschedulable" in world.kubectl(
+            "get", "pod", "train", "-o", "jsonpath={.status.conditions[*].reason}"
+        )
 
     until("the scheduler has judged it", judged)
     saved = str(tmp_path / "snapshot.json")
-    live = ["plan", "--config", str(world.config), "--kubeconfig", str(world.kubeconfig), "--json", "--save", saved]
+    live = [
+        "plan",
+        "--config",
+        str(world.config),
+        "--kubeconfig",
+        str(world.kubeconfig),
+        "--json",
+        "--save",
+        saved,
+    ]
     code, shown = world.program(*live)
     assert code == 0, shown
     first, second = (world.program("plan", "--snapshot", saved, "--json") for _ in range(2))
     assert first == second == (0, shown)
     action = json.loads(shown)["actions"][0]
-    assert (action["verb"], action["instance_type"], action["pods"]) == ("launch", "2A100.44V", ["default/train"])
+    assert (action["verb"], action["instance_type"], action["pods"]) == (
+        "launch",
+        "2A100.44V",
+        ["default/train"],
+    )
     assert "e2e-not-a-key" not in Path(saved).read_text()
 
 

@@ -1,0 +1,119 @@
+"""Machines that the sandbox cloud runs become Nodes, as a kubelet would register them; KWOK keeps them alive.
+
+The identity comes from the script's `# gpuas-join` line. GPUs turn up in allocatable only later; when the
+instance is gone nobody keeps the Node alive any more, and it stays as a ghost until somebody deletes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from typing import Any
+from urllib.request import urlopen
+
+from kubernetes import client
+from kubernetes.client.exceptions import ApiException
+
+_JOIN = re.compile(r"^# gpuas-join (\{.*\})$", re.MULTILINE)
+POLL = 0.2
+
+
+class Kubelets:
+    """A thread that follows the cloud; `gpu_delay` in seconds, `without_gpus` as a switch for tests."""
+
+    def __init__(
+        self, core: client.CoreV1Api, cloud: str, *, boot: float = 1.0, gpu_delay: float = 1.0
+    ) -> None:
+        self._core = core
+        self._state = cloud.removesuffix("/v1") + "/_sandbox/state"
+        self._boot = boot
+        self._gpu_delay = gpu_delay
+        self.without_gpus = False
+        self._known: dict[str, str] = {}  # instance id -> node
+        self._seen_at: dict[str, float] = {}
+        self._gpus_at: dict[str, tuple[float, int]] = {}
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="kubelets", daemon=True)
+
+    def __enter__(self) -> Kubelets:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join(10)
+
+    def _follow(self) -> None:
+        while not self._end.wait(POLL):
+            with urlopen(self._state, timeout=10) as answer:  # noqa: S310
+                running = {i["id"]: i for i in json.load(answer)["instances"] if i["status"] == "running"}
+            now = time.monotonic()
+            for found in running.values():
+                if found["id"] in self._known:
+                    continue
+                if now - self._seen_at.setdefault(found["id"], now) >= self._boot:
+                    self._register(found, now)
+            for identity in [known for known in self._known if known not in running]:
+                self._fall_silent(self._known.pop(identity))
+            for name in [
+                name for name, (at, _) in self._gpus_at.items() if now >= at and not self.without_gpus
+            ]:
+                self._offer(name, self._gpus_at.pop(name)[1])
+
+    def _register(self, found: dict[str, Any], now: float) -> None:
+        told = _JOIN.search(found.get("script") or "")
+        self._known[found["id"]] = ""
+        if told is None:
+            return
+        join = json.loads(told[1])
+        room = {
+            "cpu": str(found["cpu"]["number_of_cores"]),
+            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 - 1)}Gi",
+            "pods": "110",
+            "ephemeral-storage": "80Gi",
+        }
+        node = {
+            "metadata": {
+                "name": join["node"],
+                "labels": {"kubernetes.io/hostname": join["node"], "kubernetes.io/os": "linux",
+                           "kubernetes.io/arch": "amd64", **join["labels"]},
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+            },
+            "spec": {"providerID": join["provider_id"], "taints": join["taints"] or None},
+            "status": {"capacity": room, "allocatable": room},
+        }  # fmt: skip
+        self._core.create_node(node)
+        self._known[found["id"]] = join["node"]
+        gpus = int(found["gpu"]["number_of_gpus"])
+        if gpus:
+            self._gpus_at[join["node"]] = (now + self._gpu_delay, gpus)
+
+    def _offer(self, name: str, gpus: int) -> None:
+        amount = {"nvidia.com/gpu": str(gpus)}
+        self._quietly(
+            self._core.patch_node_status, name, {"status": {"capacity": amount, "allocatable": amount}}
+        )
+
+    def _fall_silent(self, name: str) -> None:
+        """The Node's state is not known any more.
+
+        KWOK's stages let go of the Node by its annotation, but its Lease goes on being renewed, so the
+        condition that the node lifecycle controller would set after its grace is set here.
+        """
+        self._gpus_at.pop(name, None)
+        if name:
+            self._quietly(
+                self._core.patch_node, name, {"metadata": {"annotations": {"kwok.x-k8s.io/node": "gone"}}}
+            )
+            unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+            self._quietly(self._core.patch_node_status, name, {"status": {"conditions": [unknown]}})
+
+    @staticmethod
+    def _quietly(call: Any, *words: Any) -> None:
+        try:
+            call(*words)
+        except ApiException as error:
+            if error.status != 404:  # somebody deleted the Node
+                raise

@@ -1,0 +1,197 @@
+"""A real control plane on free loopback ports: etcd, API server, scheduler, controller manager, KWOK.
+
+TLS as the API server makes it, RBAC in force, service accounts signed by a key of its own. Everything
+lives under one temporary directory, is ended by its own process id, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+START_WITHIN = 60.0
+ADMIN = "e2e-admin"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent() -> None:
+    """Also when the test run is killed, nothing stays behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class ControlPlane:
+    """`start`, then `kubeconfig`; `stop` ends every process that was started here."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self.folder = folder
+        self._token = secrets.token_hex(16)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, list[str]] = {}
+        self._etcd, self._peer, self._api = free_port(), free_port(), free_port()
+        self.url = f"https://127.0.0.1:{self._api}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "pki" / "apiserver.crt"
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        (self.folder / "pki").mkdir(parents=True)
+        key = self.folder / "sa.key"
+        subprocess.run(
+            ["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True, timeout=30
+        )
+        tokens = self.folder / "tokens.csv"
+        tokens.write_text(f'{self._token},{ADMIN},{ADMIN},"system:masters"\n')
+        etcd = f"http://127.0.0.1:{self._etcd}"
+        peer = f"http://127.0.0.1:{self._peer}"
+        self.run(
+            "etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", etcd, "--advertise-client-urls",
+            etcd, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster",
+            f"default={peer}", "--unsafe-no-fsync", "--log-level", "error",
+        )  # fmt: skip
+        self.run(
+            "kube-apiserver", "--etcd-servers", etcd, "--secure-port", str(self._api), "--bind-address", "127.0.0.1",
+            "--cert-dir", str(self.folder / "pki"), "--service-account-key-file", str(key),
+            "--service-account-signing-key-file", str(key), "--service-account-issuer", "https://e2e.local",
+            "--token-auth-file", str(tokens), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range",
+            "10.77.0.0/16", "--enable-bootstrap-token-auth", "--allow-privileged", "-v", "0",
+        )  # fmt: skip
+        self._wait("the API server is ready", lambda: self._get("/readyz") is not None)
+        self.kubeconfig.write_text(yaml.safe_dump(self.kubeconfig_for(self._token)))
+        common = ["--kubeconfig", str(self.kubeconfig), "--leader-elect=false", "--bind-address", "127.0.0.1"]
+        fast = self.folder / "scheduler.yaml"
+        fast.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "kubescheduler.config.k8s.io/v1",
+                    "kind": "KubeSchedulerConfiguration",
+                    "leaderElection": {"leaderElect": False},
+                    "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 1000, "burst": 2000},
+                }
+            )
+        )
+        self.run(
+            "kube-scheduler",
+            "--config",
+            str(fast),
+            "--bind-address",
+            "127.0.0.1",
+            "--secure-port",
+            str(free_port()),
+        )
+        self.run(
+            "kube-controller-manager", *common, "--secure-port", str(free_port()),
+            "--service-account-private-key-file", str(key), "--root-ca-file", str(self.certificate),
+            "--use-service-account-credentials", "--node-monitor-grace-period=20s",
+        )  # fmt: skip
+        stages = [f"--config={path}" for path in sorted((self._programs / "stages").glob("*.yaml"))]
+        self.run(
+            "kwok", "--kubeconfig", str(self.kubeconfig), *stages,
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
+            "--server-address", f"127.0.0.1:{free_port()}",
+        )  # fmt: skip
+        self._wait(
+            "the default service account exists",
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
+        )
+
+    def run(self, program: str, *words: str) -> None:
+        self._commands[program] = [str(self._programs / program), *words]
+        self.restart(program)
+
+    def restart(self, program: str) -> None:
+        with (self.folder / f"{program}.log").open("ab") as log:
+            self._running[program] = subprocess.Popen(
+                self._commands[program], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                preexec_fn=_die_with_parent,
+            )  # fmt: skip
+
+    def signal(self, program: str, number: int) -> None:
+        self._running[program].send_signal(number)
+
+    def end(self, program: str) -> None:
+        process = self._running.pop(program)
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+    def stop(self) -> None:
+        for program in reversed(list(self._running)):
+            self.end(program)
+
+    # -- who may come in ------------------------------------------------------------------------------
+
+    def kubeconfig_for(self, token: str) -> dict[str, Any]:
+        ca = base64.b64encode(self.certificate.read_bytes()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "e2e", "cluster": {"server": self.url, "certificate-authority-data": ca}}],
+            "users": [{"name": "e2e", "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+            "current-context": "e2e",
+        }
+
+    def _get(self, path: str) -> Any:
+        context = ssl._create_unverified_context()  # noqa: S323  (our own server, before its CA is known)
+        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self._token}"})  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=5, context=context) as answer:  # noqa: S310
+                return answer.read()
+        except (urllib.error.URLError, OSError):
+            return None
+
+    def _wait(self, what: str, holds: Any) -> None:
+        end = time.monotonic() + START_WITHIN
+        while not holds():
+            for name, process in self._running.items():
+                if process.poll() is not None:
+                    log = (self.folder / f"{name}.log").read_text(errors="replace")[-2000:]
+                    raise RuntimeError(f"{name} ended with code {process.returncode}:\n{log}")
+            if time.monotonic() > end:
+                raise TimeoutError(f"not within {START_WITHIN:g} s: {what}")
+            time.sleep(0.1)
+
+
+def rights_of(manifests: str, namespace: str) -> list[Mapping[str, Any]]:
+    """The objects of a rendered chart that decide who may do what, with their namespace filled in."""
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    found = [made for made in yaml.safe_load_all(manifests) if made and made.get("kind") in kinds]
+    for made in found:
+        if not made["kind"].startswith("Cluster"):
+            made["metadata"].setdefault("namespace", namespace)
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
