@@ -39,5 +39,6 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         offers=fleet.catalogue.offers,
         refusals=fleet.active_refusals(),
         observed=fleet.ledger.figures,
+        disappointed={key: tuple(found) for key, found in fleet.ledger.disappointed.items()},
         launches=tuple(fleet.ledger.launches),
     )

@@ -87,7 +87,7 @@ def _count(key: str, value: Any) -> int:
     return value
 
 
-def _text(key: str, value: Any) -> str:
+def words(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise SnapshotError(f"{key}: {shown(value)}; expected text")
     return value
@@ -148,7 +148,7 @@ def named(decode: Callable[[Any], T]) -> Callable[[Any], T]:
         meta = {"namespace": "default", **mapping("metadata", row.get("metadata"))}
         if not meta.get("name"):
             raise SnapshotError("metadata.name: missing; expected a Kubernetes object with a name")
-        _text("metadata.name", meta["name"])
+        words("metadata.name", meta["name"])
         meta.setdefault("uid", f"{meta['namespace']}/{meta['name']}")
         return decode(_floats({**row, "metadata": meta}))
 
@@ -185,8 +185,8 @@ def offer(row: Any) -> Offer:
     price = money("price_per_hour", row["price_per_hour"])
     model = row.get("model", "")
     kind = InstanceType(
-        name=_text("instance_type", row["instance_type"]),
-        model=_text("model", model) if model != "" else "",
+        name=words("instance_type", row["instance_type"]),
+        model=words("model", model) if model != "" else "",
         gpus=_count("gpus", row["gpus"]),
         vcpus=_count("vcpus", row.get("vcpus", 0)),
         memory_gib=_count("memory_gb", row.get("memory_gb", 0)),
@@ -194,9 +194,9 @@ def offer(row: Any) -> Offer:
         price=price,
         spot_price=price,
         images=tuple(images),
-        arch=_text("arch", row.get("arch", "amd64")),
+        arch=words("arch", row.get("arch", "amd64")),
     )
-    return Offer(type=kind, location=_text("location", row["location"]), market=market, available=available)
+    return Offer(type=kind, location=words("location", row["location"]), market=market, available=available)
 
 
 def _known(row: Any, keys: Iterable[str], *needed: str) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def refusal(row: Any) -> Refusal:
 def machine(row: Any) -> Machine:
     """A record of the ledger; by hand a name, a type and a phase are enough."""
     made = dict(_known(row, (*Machine.__struct_fields__, "price_per_hour"), "name", "pool", "instance_type"))
-    _text("name", made["name"])
+    words("name", made["name"])
     made.setdefault("intent", made["name"].rpartition("-")[2])
     made.setdefault("phase", Phase.READY.value)
     made.setdefault("location", "")

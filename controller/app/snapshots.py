@@ -30,6 +30,7 @@ from controller.app.snapshot_rows import (
     refusal,
     shown,
     time_of_picture,
+    words,
 )
 from controller.cluster import encode
 from controller.config.load import load_dict, show
@@ -46,7 +47,7 @@ T = TypeVar("T")
 KEYS = frozenset(
     {
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "machines", "offers",
-        "refusals", "observed", "launches", "spent_this_month", "pause",
+        "refusals", "observed", "launches", "spent_this_month", "pause", "disappointed",
     }
 )  # fmt: skip
 
@@ -74,6 +75,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "launches": list(snapshot.launches),
         "spent_this_month": str(snapshot.spent_this_month),
         "pause": snapshot.policy.pause,
+        "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
     }
 
 
@@ -109,6 +111,11 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             for kind, figures in sorted(mapping("observed", data.get("observed")).items())
         },
         launches=tuple(sorted(_each(data, "launches", lambda at: moment("", at)))),
+        disappointed={
+            pod: tuple(_each(found, pod, lambda name: words("", name)))
+            for found in [mapping("disappointed", data.get("disappointed"))]
+            for pod in sorted(found)
+        },
         spent_this_month=money("spent_this_month", 0 if spent is None else spent),
     ), settings
 

@@ -32,6 +32,7 @@ class Book(msgspec.Struct, kw_only=True):
     figures: dict[str, dict[str, int]] = {}  # by instance type: what real nodes offered
     costs: dict[str, Decimal] = {}  # by day: what closed machines cost
     launches: list[float] = []  # when machines were ordered lately
+    disappointed: dict[str, list[str]] = {}  # by waiting pod: machines bought for it that did not hold it
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:
@@ -81,4 +82,5 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         figures=theirs.figures | ours.figures,
         costs=costs,
         launches=sorted({*theirs.launches, *ours.launches}),
+        disappointed=theirs.disappointed | ours.disappointed,
     )

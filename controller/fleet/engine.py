@@ -145,6 +145,7 @@ class Fleet:
             if after != machine:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
+        self.ledger.forget_disappointments({pod.key for pod in self._view.waiting_pods()})
         await self.ledger.flush()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
@@ -253,6 +254,11 @@ class Fleet:
     def retire(self, name: str, reason: Reason, message: str) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
+            waiting = {pod.key for pod in self._view.waiting_pods() if pod.unschedulable_since is not None}
+            for pod in waiting & set(machine.pods):
+                self.ledger.disappoint(
+                    pod, name
+                )  # it does not fit there, or the machine would be kept for it
             self.flights.retire(self.policy, machine, reason, message)
 
     async def stop(self, patience: float) -> None:

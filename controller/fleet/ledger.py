@@ -8,7 +8,7 @@ refuses to write over a version that it has not read: whoever else wrote meanwhi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -42,6 +42,7 @@ class Ledger:
         self.figures: dict[str, Resources] = {}
         self.costs: dict[str, Decimal] = {}
         self.launches: list[float] = []
+        self.disappointed: dict[str, list[str]] = {}
 
     async def load(self) -> None:
         """Read everything; called before anything is decided, and again after losing the lease."""
@@ -68,6 +69,8 @@ class Ledger:
         self.costs.clear()
         self.costs.update(book.costs)
         self.launches[:] = book.launches
+        self.disappointed.clear()
+        self.disappointed.update(book.disappointed)
 
     # -- changes in memory ----------------------------------------------------------------------
 
@@ -126,6 +129,19 @@ class Ledger:
         self.launches[:] = [*(at for at in self.launches if at > now - 60), now]
         self._dirty = True
 
+    def disappoint(self, pod: str, machine: str) -> None:
+        """The machine was bought for the pod and goes again, and the pod still waits."""
+        known = self.disappointed.setdefault(pod, [])
+        if machine not in known:
+            known.append(machine)
+            self._dirty = True
+
+    def forget_disappointments(self, waiting: Collection[str]) -> None:
+        """Pods that wait no longer may be bought for again under the same name."""
+        for pod in [pod for pod in self.disappointed if pod not in waiting]:
+            del self.disappointed[pod]
+            self._dirty = True
+
     # -- storing --------------------------------------------------------------------------------
 
     async def flush(self) -> None:
@@ -161,6 +177,7 @@ class Ledger:
             machines=sorted(self.machines.values(), key=lambda m: m.intent),
             figures={kind: dict(found) for kind, found in sorted(self.figures.items())},
             costs=dict(self.costs),
+            disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
             launches=list(self.launches),
         )
 

@@ -131,11 +131,12 @@ def _without_mispredicted(snapshot: Snapshot, left: Sequence[Ask], told: dict[st
     kept = []
     for ask in left:
         key = ask.pod.key
-        wrong = [m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)]
+        wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)}
+        wrong |= set(snapshot.disappointed.get(key, ()))
         if len(wrong) >= MISPREDICTIONS:
             told[key] = Explanation(
                 Reason.PREDICTION_WRONG,
-                f"{' and '.join(sorted(wrong))} were bought for it and do not hold it even when empty; nothing more "
+                f"{' and '.join(sorted(wrong))} were bought for it and did not hold it even when empty; nothing more "
                 "is bought: lower its requests, or name a larger type",
             )
         else:

@@ -115,3 +115,20 @@ async def test_an_opt_in_startup_taint_is_lifted_and_does_not_keep_the_pod_away(
     async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, pools):
         await stage.pod("train", 1)
         await until("the pod runs", runs(stage, "train"))
+
+
+async def test_a_machine_that_never_holds_its_pod_is_bought_twice_and_then_no_more() -> None:
+    # The prediction says that this product fits; the nodes of this cluster never carry the label.
+    wants = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    quick = ONE | {"scale_down": {"cooldown": "1s"}, "timing": {"tick": "200ms"}}
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, quick) as program:
+        await stage.pod("train", 1, nodeSelector=wants)
+
+        async def given_up() -> bool:
+            why = program.loop.plan.pods.get("default/train")
+            return why is not None and why.code.value == "prediction_wrong"
+
+        await until("it is given up", given_up, within=60)
+        await until("nothing is left", nothing_left(stage), within=60)
+        await asyncio.sleep(2)
+        assert (await stage.bill())["creates"] == 2

@@ -420,3 +420,12 @@ def test_several_plans_in_a_row_while_the_purchase_is_under_way_buy_nothing_more
     )
     for phase in (Phase.INTENDED, Phase.ORDERED, Phase.BOOTING, Phase.JOINED, Phase.STARTED):
         assert count(world(pods=waiting, machines=tuple(replace(m, phase=phase) for m in bought))) == 0
+
+
+def test_a_pod_that_two_machines_did_not_hold_is_bought_nothing_more_even_after_they_are_gone() -> None:
+    gone = {"default/train": ("home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb")}
+    decided = plan(world(pods=(pod(),), disappointed=gone))
+    assert decided.actions == ()
+    assert decided.pods["default/train"].code is Reason.PREDICTION_WRONG
+    once = plan(world(pods=(pod(),), disappointed={"default/train": ("home-a100-aaaaaaaaaa",)}))
+    assert len(once.actions) == 1
