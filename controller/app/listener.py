@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from decimal import Decimal
 
 from controller.cluster.protocol import Subject, View, Writer
@@ -25,6 +26,7 @@ class Reporter:
         self._view = view
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_leftovers: Callable[[], None] = lambda: None  # something may be left that no record speaks of
 
     def planned(self, plan: Plan) -> None:
         for told in self._events.of_plan(plan):
@@ -32,6 +34,7 @@ class Reporter:
 
     def launched(self, machine: Machine) -> None:
         self._metrics.launches.labels(machine.pool).inc()
+        self._order_is_out(machine)
         log.info(
             "machine ordered",
             extra={
@@ -43,6 +46,10 @@ class Reporter:
             },
         )
 
+    def _order_is_out(self, machine: Machine) -> None:
+        for told in self._events.of_order(machine):
+            self._send(told)
+
     def refused(self, machine: Machine, refusal: Refused) -> None:
         self._metrics.refused.labels(refusal.reason.value).inc()
         log.warning(
@@ -52,6 +59,7 @@ class Reporter:
 
     def unknown(self, machine: Machine, message: str) -> None:
         self._metrics.unknown.inc()
+        self._order_is_out(machine)
         log.warning(
             "the outcome of an order is unknown; the inventory will tell",
             extra={"machine": machine.name, "error": message},
@@ -61,6 +69,8 @@ class Reporter:
         if after.reason is not None and after.failed and after.reason is not before.reason:
             self._metrics.failures.labels(after.reason.value).inc()
             self._on_node(after, "Warning", "MachineFailed", after.note)
+        if after.phase is Phase.TOMBSTONE or (before.phase is Phase.BOOTING and not after.script_id):
+            self.on_leftovers()  # a crash may have left a script that no record names
         if after.phase is Phase.READY and before.phase is Phase.STARTED:
             self._metrics.ready_seconds.observe(max(0.0, after.ready_at - after.intended_at))
 
@@ -71,6 +81,7 @@ class Reporter:
 
     def removed(self, machine: Machine, cost: Decimal) -> None:
         self._metrics.removed.labels(machine.pool).inc()
+        self.on_leftovers()
         log.info("machine gone", extra={"machine": machine.name, "cost": f"{cost:.4f}"})
 
     def _on_node(self, machine: Machine, type_: str, reason: str, message: str) -> None:

@@ -21,7 +21,7 @@ from controller.app.listener import Reporter
 from controller.app.server import Health
 from controller.app.window import Window
 from controller.cloud.protocol import CloudError
-from controller.cluster.protocol import ClusterError, View, Writer
+from controller.cluster.protocol import ClusterError, Stored, View, Writer
 from controller.domain import names
 from controller.domain.plan import Plan, Snapshot
 from controller.domain.policy import Policy
@@ -33,6 +33,7 @@ from controller.report.status import status_json
 
 log = logging.getLogger("gpu_autoscaler")
 
+_SWEEP_PAUSE = 1.0
 _PAUSES = frozenset({"", "scale-up", "scale-down", "all"})
 
 
@@ -87,6 +88,8 @@ class Loop:
         self._monotonic = monotonic
         self._sleep = sleep
         self._sweep = sweep
+        self._leftovers = asyncio.Event()
+        reporter.on_leftovers = self._leftovers.set
         self._deployment_notes = deployment_notes
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
@@ -196,11 +199,14 @@ class Loop:
             return False
         try:
             await self.fleet.rebuild()
+            self._heed_pause(await self._wishes())
         except (CloudError, LedgerError, ClusterError) as error:
+            self.fleet.rebuilt = False
             self._rebuild_at = self._monotonic() + min(5.0, self._timing.tick)
             self.problem("start", f"nothing is decided yet: {error}")
             return False
         self.problem("start", None)
+        self._leftovers.set()
         log.info("rebuilt from ledger and inventory", extra={"machines": len(self.fleet.machines())})
         return True
 
@@ -237,12 +243,20 @@ class Loop:
         return True
 
     async def _sweep_now_and_then(self) -> None:
+        """Now and then, and soon after anything that may have left something behind."""
         while True:
-            await self._sleep(min(5.0, self._timing.sweep))
-            if self.fleet.rebuilt and self._leads() and not self._dry_run:
-                with contextlib.suppress(CloudError):
-                    await self._sweep()
-                await self._sleep(self._timing.sweep)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.sweep):
+                    await self._leftovers.wait()
+            self._leftovers.clear()
+            await self._sleep(_SWEEP_PAUSE)  # several things end together
+            if not (self.fleet.rebuilt and self._leads()) or self._dry_run:
+                continue
+            try:
+                await self._sweep()
+            except CloudError:
+                await self._sleep(10 * _SWEEP_PAUSE)
+                self._leftovers.set()
 
     # -- status ---------------------------------------------------------------------------------
 
@@ -260,15 +274,21 @@ class Loop:
     async def publish(self) -> None:
         """Write the status if it changed, and read the pause annotation beside it."""
         stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
-        wishes = [stored.annotations.get(names.PAUSE, "") if stored else ""]
-        if self._deployment_notes is not None:
-            wishes.append((await self._deployment_notes()).get(names.PAUSE, ""))
-        self._heed_pause(wishes)
+        self._heed_pause(await self._wishes(stored))
         text = json.dumps(self.status(), indent=1)
         if stored is None or stored.data.get(names.STATUS_KEY) != text:
             await self._writer.write_config_map(
                 names.STATUS_CONFIGMAP, {names.STATUS_KEY: text}, stored.version if stored else None
             )
+
+    async def _wishes(self, stored: Stored | None = None) -> list[str]:
+        """The pause annotations as they stand now."""
+        if stored is None:
+            stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
+        wishes = [stored.annotations.get(names.PAUSE, "") if stored else ""]
+        if self._deployment_notes is not None:
+            wishes.append((await self._deployment_notes()).get(names.PAUSE, ""))
+        return wishes
 
     def _heed_pause(self, wishes: list[str]) -> None:
         """The annotation on the status ConfigMap and on our Deployment; two halves make a whole."""

@@ -6,9 +6,11 @@ Made here and nowhere else, so that tests, demo and simulator can put others in 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +21,14 @@ from controller.cluster.connection import Connection
 from controller.cluster.credentials import Credentials
 from controller.cluster.protocol import ClusterError
 from controller.config.settings import Settings
+from controller.domain.cloudthings import Catalogue
 from controller.domain.names import default_cluster_id
 from controller.join.joiner import Entry
 from controller.report.logs import keep_secret
+
+log = logging.getLogger("gpu_autoscaler")
+FIRST_ANSWER = 15.0  # seconds; at the start nobody would see why nothing happens
+_T = TypeVar("_T")
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -64,8 +71,10 @@ def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
 
 
 async def make_connection(kubeconfig: str, environ: Mapping[str, str], now: Now) -> Connection:
+    """A connection with credentials that could be read; whether the cluster takes them is not known yet."""
+    credentials = Credentials(kubeconfig=kubeconfig, environ=environ, clock=now.monotonic, wall=now.wall)
     try:
-        credentials = Credentials(kubeconfig=kubeconfig, environ=environ, clock=now.monotonic, wall=now.wall)
+        await credentials.current()
     except ClusterError as error:
         raise Ends(CONFIGURATION, error.message) from error
     return Connection(credentials)
@@ -84,10 +93,21 @@ async def cluster_id_of(connection: Connection, namespace: str) -> str:
     return default_cluster_id(uid, namespace)
 
 
-async def check_cloud(cloud: Cloud) -> None:
-    """One authenticated read: wrong credentials and a cloud that is away are told before anything else."""
+async def check_cloud(cloud: Cloud, settings: Settings) -> Catalogue:
+    """Authenticated reads: wrong credentials and a cloud that is away are told before anything else."""
+    log.info("asking the cloud", extra={"url": settings.verda.base_url})
+    await _answer(cloud.inventory(), settings)
+    return await _answer(cloud.catalogue(), settings)
+
+
+async def _answer(asked: Awaitable[_T], settings: Settings) -> _T:
+    verda = settings.verda
+    within = min(FIRST_ANSWER, verda.connect_timeout.total_seconds() + verda.read_timeout.total_seconds())
     try:
-        await cloud.inventory()
+        async with asyncio.timeout(within):
+            return await asked
+    except TimeoutError as error:
+        raise Ends(UNREACHABLE, f"{verda.base_url} does not answer within {within:g} s") from error
     except CloudError as error:
         raise Ends(UNREACHABLE, error.message) from error
 

@@ -40,6 +40,8 @@ log = logging.getLogger("gpu_autoscaler")
 
 STOP_PATIENCE = 10.0
 STALLED_AFTER = 60.0
+ONCE_PATIENCE = 120.0
+READING = ("get ", "list ", "watch ")  # all that a dry run needs
 
 
 class Program:
@@ -162,6 +164,29 @@ class Program:
             self._grounded = asyncio.get_running_loop().create_task(self.flights.stop(0))
         self.window.hurry()
 
+    async def _lead(self) -> None:
+        """Compete for the lease, and say for whom we wait where it takes long."""
+        waiting = asyncio.create_task(self._tell_of_waiting(), name="waiting")
+        try:
+            await self.lease.run()
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _tell_of_waiting(self) -> None:
+        renew = self.loaded.settings.lease.renew.total_seconds()
+        periods, told = 0, ""
+        while True:
+            await self._now.sleep(renew)
+            if self.lease.held:
+                periods, told = 0, ""
+                continue
+            periods += 1
+            holder = self.lease.holder or "nobody known"
+            if periods >= 2 and holder != told:
+                log.info("waiting for the lease", extra={"holder": holder, "problem": self.lease.error})
+                told = holder
+
     async def _sweep(self) -> None:
         orphans = await sweep.find(
             self._cloud,
@@ -192,8 +217,9 @@ class Program:
                 raise Ends(CONFIGURATION, str(error)) from error
             except OSError as error:
                 raise Ends(CONFIGURATION, f"--listen {listen}: {error.strerror}") from error
+            log.info("listening", extra={"address": self.server.address})
         watching = asyncio.create_task(self.view.run(), name="watches")
-        leading = asyncio.create_task(self.lease.run(), name="lease") if not self._dry_run else None
+        leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         deciding = asyncio.create_task(self.loop.run(), name="loop")
         parts = [task for task in (watching, leading, deciding) if task is not None]
         try:
@@ -221,16 +247,19 @@ class Program:
     async def once(self) -> None:
         """One decision, carried out until every order has its answer; for `run --once`."""
         watching = asyncio.create_task(self.view.run(), name="watches")
-        leading = asyncio.create_task(self.lease.run(), name="lease") if not self._dry_run else None
+        leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         try:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(ONCE_PATIENCE):
                 while not await self.loop.look():
                     await self._now.sleep(0.2)
                     for task in (watching, leading):
                         if task is not None and task.done():
                             raise Ends(UNREACHABLE, "the cluster cannot be watched")
         except TimeoutError as error:
-            raise Ends(UNREACHABLE, *(self.loop.problems() or ["no decision within two minutes"])) from error
+            why = self.loop.problems() or [f"no decision within {ONCE_PATIENCE:g} s"]
+            if not (self._dry_run or self.lease.held) and self.lease.holder:
+                why.append(f"nothing was decided: {self.lease.holder} holds the lease")
+            raise Ends(UNREACHABLE, *why) from error
         finally:
             if leading is not None:
                 await self.fleet.stop(STOP_PATIENCE)
@@ -277,13 +306,14 @@ async def prepare(
         missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
     except ClusterError as error:
         raise Ends(UNREACHABLE, error.message) from error
+    if dry_run:
+        missing = [line for line in missing if line.startswith(READING)]
     if missing:
         raise Ends(
             UNREACHABLE,
             f"rights are missing, so nothing is bought: {'; '.join(missing)} (the chart's roles grant them)",
         )
-    await check_cloud(cloud)
-    catalogue = await cloud.catalogue()
+    catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
         log.warning(str(problem))
     entries = await join_entries(settings, connection, policy.namespace)

@@ -55,6 +55,7 @@ class Server:
         self._status = status
         self._runner: web.AppRunner | None = None
         self.port = 0
+        self.address = ""  # where it really listens
 
     async def start(self, listen: str) -> None:
         host, port = split_address(listen)
@@ -68,6 +69,7 @@ class Server:
         site = web.TCPSite(self._runner, host, port)
         await site.start()
         self.port = int(self._runner.addresses[0][1])
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -173,6 +173,8 @@ _OFFER_KEYS = frozenset(
 
 
 def offer(row: Any) -> Offer:
+    if isinstance(row, dict) and "price" in row and "price_per_hour" not in row:
+        row = {("price_per_hour" if key == "price" else key): value for key, value in row.items()}
     row = _known(row, _OFFER_KEYS, "instance_type", "gpus", "price_per_hour", "location")
     market = row.get("market", ON_DEMAND)
     if market not in (SPOT, ON_DEMAND):
@@ -218,8 +220,15 @@ def refusal(row: Any) -> Refusal:
 
 
 def machine(row: Any) -> Machine:
-    """A record of the ledger; by hand a name, a type and a phase are enough."""
+    """A record of the ledger; by hand a name, a pool, a type and a phase are enough.
+
+    What it has is then taken from an offer of its type (`filled_in`).
+    """
+    if isinstance(row, dict) and "memory_gb" in row:
+        row = {("memory_gib" if key == "memory_gb" else key): value for key, value in row.items()}
     made = dict(_known(row, (*Machine.__struct_fields__, "price_per_hour"), "name", "pool", "instance_type"))
+    if made.get("phase") == "idle":
+        made["phase"] = Phase.READY.value  # whether it is idle is told by its Node
     words("name", made["name"])
     made.setdefault("intent", made["name"].rpartition("-")[2])
     made.setdefault("phase", Phase.READY.value)
@@ -237,3 +246,23 @@ def machine(row: Any) -> Machine:
     for key in sorted(_MACHINE_COUNTS & made.keys()):
         _count(key, made[key])
     return msgspec.convert(_floats(made), Machine)
+
+
+def filled_in(found: Machine, offers: Iterable[Offer]) -> Machine:
+    """A machine of which only the type is told has what an offer of that type has."""
+    if found.gpus or found.vcpus or found.memory_gib:
+        return found
+    kind = next((o.type for o in offers if o.type.name.upper() == found.instance_type.upper()), None)
+    if kind is None:
+        raise SnapshotError(
+            f"machines: {found.name} is a {found.instance_type}, which no offer describes; expected gpus, vcpus and "
+            "memory_gb, or an offer of that type"
+        )
+    return msgspec.structs.replace(
+        found,
+        gpus=kind.gpus,
+        vcpus=kind.vcpus,
+        memory_gib=kind.memory_gib,
+        model=found.model or kind.model,
+        price=found.price or kind.price_in(found.market),
+    )

@@ -19,6 +19,7 @@ from controller.app.snapshot_rows import (
     SnapshotError,
     Strict,
     amounts,
+    filled_in,
     joined,
     located,
     machine,
@@ -43,6 +44,14 @@ from controller.domain.quantity import to_kubernetes
 __all__ = ["KEYS", "SnapshotError", "from_json", "read", "to_json", "write"]
 
 T = TypeVar("T")
+
+# Kubernetes objects that a later planner looks at; a snapshot that carries them already is no mistake.
+NOT_LOOKED_AT = frozenset(
+    {
+        "currency", "namespaces", "priorityclasses", "persistentvolumes", "persistentvolumeclaims", "storageclasses",
+        "csinodes", "limitranges", "resourceclaims", "resourceslices", "deviceclasses", "podgroups", "runtimeclasses",
+    }
+)  # fmt: skip
 
 KEYS = frozenset(
     {
@@ -83,7 +92,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
     """The picture in a file. Whatever is wrong with it is one line: key, value, what was expected."""
     if not isinstance(data, dict):
         raise SnapshotError(f"a snapshot is a JSON object, this is {shown(data)}")
-    unknown = sorted(set(data) - KEYS)
+    unknown = sorted(set(data) - KEYS - NOT_LOOKED_AT)
     if unknown:
         raise SnapshotError(f"{unknown[0]}: unknown key; expected one of {', '.join(sorted(KEYS))}")
     settings = load_dict(mapping("settings", data.get("settings"))).settings
@@ -93,6 +102,10 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
     policy = to_policy(settings, cluster_id="snapshot")
     decoder = Strict()
     pods = _unique(data, "pods", named(decoder.pod), lambda pod: (pod.namespace, pod.name))
+    offers = tuple(
+        sorted(_each(data, "offers", offer), key=lambda o: (o.type.name, o.location, o.market, o.price))
+    )
+    machines = _unique(data, "machines", machine, lambda machine: (machine.name,))
     return Snapshot(
         now=time_of_picture(data.get("now")),
         policy=msgspec.structs.replace(policy, pause=pause or ""),
@@ -101,10 +114,8 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
         daemonsets=_unique(data, "daemonsets", named(decoder.daemon_set), lambda d: (d.namespace, d.name)),
         jobs=_unique(data, "jobs", named(decoder.job), lambda job: (job.namespace, job.name)),
         budgets=_unique(data, "poddisruptionbudgets", named(decoder.budget), lambda b: (b.namespace, b.name)),
-        machines=_unique(data, "machines", machine, lambda machine: (machine.name,)),
-        offers=tuple(
-            sorted(_each(data, "offers", offer), key=lambda o: (o.type.name, o.location, o.market, o.price))
-        ),
+        machines=tuple(filled_in(found, offers) for found in machines),
+        offers=offers,
         refusals=tuple(sorted(_each(data, "refusals", refusal), key=lambda r: (r.offer, r.until))),
         observed={
             kind: amounts(f"observed.{kind}", figures)

@@ -11,9 +11,8 @@ import typer
 import yaml
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
-from controller.app.parts import Now, make_cloud, make_connection, secrets_of
+from controller.app.parts import Now, check_cloud, make_cloud, make_connection, secrets_of
 from controller.cli.running import load_settings
-from controller.cloud.protocol import CloudError
 from controller.cluster.protocol import ClusterError
 from controller.config.catalogue_check import check_against
 from controller.config.load import Loaded
@@ -46,10 +45,18 @@ def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as
                 "pools: none is configured; expected at least one pool that says what may be bought"
             )
         try:
-            problems += asyncio.run(_ask(loaded, kubeconfig, cloud, cluster))
-        except (CloudError, ClusterError) as error:
+            found, missing = asyncio.run(_ask(loaded, kubeconfig, cloud, cluster))
+        except Ends as end:
+            problems += end.lines
+            code = end.code
+        except ClusterError as error:
             problems.append(error.message)
             code = UNREACHABLE
+        else:
+            problems += found
+            if missing and not problems:
+                code = UNREACHABLE
+            problems += [f"missing right: {line}" for line in missing]
     if as_json:
         answer: dict[str, Any] = {"ok": not problems, "problems": problems, "warnings": warnings}
         typer.echo(json.dumps(answer, indent=2))
@@ -64,14 +71,15 @@ def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as
         raise typer.Exit(code)
 
 
-async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> list[str]:
+async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> tuple[list[str], list[str]]:
+    """What is wrong with the settings, and the rights that are missing."""
     now, settings = Now(), loaded.settings
     problems: list[str] = []
+    missing: list[str] = []
     if cloud:
         provider = make_cloud(settings, now)
         try:
-            await provider.inventory()
-            catalogue = await provider.catalogue()
+            catalogue = await check_cloud(provider, settings)
         finally:
             await provider.close()
         policy = to_policy(settings, cluster_id="check")
@@ -82,5 +90,4 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> l
             missing = await connection.missing_rights(settings.namespace, secrets_of(settings))
         finally:
             await connection.close()
-        problems += [f"missing right: {line}" for line in missing]
-    return problems
+    return problems, missing

@@ -5,12 +5,15 @@ Exit codes: 0 done, 1 failed, 2 configuration, 3 unreachable or no rights.
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
-from typing import Annotated
+import traceback
+from typing import Annotated, NoReturn
 
 import typer
 
-from controller.app.exits import CONFIGURATION, FAILED, Ends
+from controller.app.exits import CONFIGURATION, DONE, FAILED, Ends
 
 app = typer.Typer(
     name="verda-gpu-autoscaler",
@@ -39,6 +42,21 @@ Kubeconfig = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -136,7 +154,7 @@ def config_show(config: Config = None, as_json: Json = False) -> None:
 
 @sandbox_app.command("cloud")
 def sandbox_cloud(
-    port: Annotated[int, typer.Option(help="0: a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = 0,
     speed: Annotated[float, typer.Option(min=0.001, help="Divides machine and disk times.")] = 40,
     settings: Annotated[str | None, typer.Option(metavar="FILE", help="Knobs, as YAML or JSON.")] = None,
     seed: int = 0,
@@ -153,7 +171,7 @@ def sandbox_cloud(
 
 @sandbox_app.command("cluster")
 def sandbox_cluster(
-    port: Annotated[int, typer.Option(help="0: a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = 0,
     cloud: Annotated[
         str | None, typer.Option(metavar="URL", help="Boot a node for each machine that runs there.")
     ] = None,
@@ -213,16 +231,34 @@ def bench_memory(
 
 def main() -> None:
     """The entry point: every expected trouble is one clear line and a documented exit code."""
+    code = DONE
     try:
         app()
     except Ends as end:
         for line in end.lines:
             typer.echo(line, err=True)
-        sys.exit(end.code)
+        code = end.code
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else FAILED if end.code else DONE
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:
-        sys.exit(FAILED)
+        code = FAILED
+    except Exception:  # noqa: BLE001  (whatever it is, the process must end)
+        traceback.print_exc()
+        code = FAILED
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End without waiting for threads that may be stuck in a time-out; nothing depends on them any more."""
+    atexit._run_exitfuncs()  # the log is flushed, temporary files with keys are removed
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or FAILED
+    os._exit(code)
 
 
 if __name__ == "__main__":

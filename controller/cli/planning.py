@@ -44,7 +44,7 @@ def show_plan(
             raise Ends(CONFIGURATION, f"--save {save}: cannot be written: {error.strerror}") from error
     decided = plan(picture)
     if as_json:
-        typer.echo(json.dumps(plan_json(decided, currency), indent=2))
+        typer.echo(json.dumps(plan_json(decided, currency, picture.machines), indent=2))
     else:
         for line in plan_lines(decided, currency):
             typer.echo(line)

@@ -36,6 +36,12 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        if left:
+            await asyncio.wait(left, timeout=1.0)
 
 
 def run_controller(
@@ -54,13 +60,21 @@ def run_controller(
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
     set_up(log_level, log_format)
     loaded = load_settings(config)
-    asyncio.run(until_told(_controller(loaded, kubeconfig, None if once else listen, dry_run, once)))
+    # Not asyncio.run: at its end it waits for threads that may be stuck in a look-up or a time-out.
+    # Everything is recorded when the work ends, and the process ends right after it.
+    asyncio.new_event_loop().run_until_complete(
+        until_told(_controller(loaded, kubeconfig, None if once else listen, dry_run, once))
+    )
 
 
 async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_run: bool, once: bool) -> None:
     now = Now()
     cloud = make_cloud(loaded.settings, now)
-    connection = await make_connection(kubeconfig, os.environ, now)
+    try:
+        connection = await make_connection(kubeconfig, os.environ, now)
+    except Ends:
+        await cloud.close()
+        raise
     try:
         deployment = os.environ.get("DEPLOYMENT_NAME", "")
         program = await prepare(
@@ -89,8 +103,8 @@ def run_sandbox(serve: Callable[[], Awaitable[None]]) -> None:
     set_up("info", "text")
     try:
         asyncio.run(_await(serve))
-    except ValueError as error:
-        raise Ends(CONFIGURATION, str(error)) from error
+    except (ValueError, OverflowError) as error:
+        raise Ends(CONFIGURATION, " ".join(str(error).split())) from error
     except OSError as error:
         raise Ends(FAILED, f"the sandbox cannot be started: {error}") from error
 

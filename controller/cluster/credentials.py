@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from controller.cluster.kubelibrary import library
 from controller.cluster.protocol import ClusterError
@@ -132,18 +133,47 @@ class Credentials:
                 environ=dict(self._environ),
             ).load_and_set(configuration)
         else:
-            merged = known.KubeConfigMerger(self._paths).config
-            if merged is None:
-                raise ClusterError(
-                    "unauthorised", f"no kubeconfig at {self._paths}; name one with --kubeconfig"
-                )
+            paths = self._readable()
+            merged = known.KubeConfigMerger(os.pathsep.join(paths)).config
             loader = known.KubeConfigLoader(merged, self._context, config_base_path=None)
             if getattr(loader, "_user", "") is None:
                 loader._user = type(merged)("user", {}, merged.path)  # the library takes None for a mapping
             await loader.load_and_set(configuration)
             wait = self._wait(loader)
+            if "exec" in loader._user and not (configuration.api_key or configuration.cert_file):
+                raise self._broken("its exec plugin gave neither a token nor a certificate")
         self._access = _access(configuration)
         return wait
+
+    def _readable(self) -> list[str]:
+        """The files that are there and hold something; the library cannot say what is wrong with others."""
+        there = [
+            name
+            for part in self._paths.split(os.pathsep)
+            if part and os.path.exists(name := os.path.expanduser(part))
+        ]
+        if not there:
+            raise ClusterError("unauthorised", f"no kubeconfig at {self._paths}; name one with --kubeconfig")
+        found = [name for name in there if self._holds_something(name)]
+        if not found:
+            raise self._broken("it is empty")
+        return found
+
+    def _holds_something(self, name: str) -> bool:
+        try:
+            content = yaml.safe_load(Path(name).read_bytes())
+        except OSError as error:
+            raise self._broken(f"{name} cannot be read: {error.strerror}") from None
+        except (yaml.YAMLError, ValueError, RecursionError):  # its words would quote the file
+            raise self._broken(f"{name} is not YAML") from None
+        if content is not None and not isinstance(content, dict):
+            raise self._broken(
+                f"{name} is not a kubeconfig: expected an object with clusters, users and contexts"
+            )
+        for part in ("clusters", "contexts", "users"):
+            if content and not isinstance(content.get(part) or [], list):
+                raise self._broken(f"{name} is not a kubeconfig: expected {part} to be a list")
+        return bool(content)
 
     def _wait(self, loader: Any) -> float:
         expiry = getattr(loader, "exec_plugin_expiry", None)

@@ -5,6 +5,8 @@ API and model: 37 MiB of memory for classes that this program never uses. So lig
 place of the two package modules while the configuration modules are loaded, and leave `sys.modules`
 again afterwards: a later ordinary import gets the whole, real package. Where the layout of the library
 is not the one known here, the ordinary import is used, and only memory is lost.
+
+The library logs what it then raises, or what is told better here: its own lines are not shown.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def library() -> Library:
     """The library's configuration classes, imported once, as lightly as possible."""
     with _lock:
         if not _loaded:
+            logging.getLogger(NAME).setLevel(logging.CRITICAL + 1)
             _loaded.append(_import())
         return _loaded[0]
 

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     BAD_REQUEST = "bad_request"
     UNAUTHORISED = "unauthorised"
     UNAVAILABLE = "unavailable"
+    JOIN_UNPREPARED = "join_unprepared"
     # a machine
     IN_USE = "in_use"
     PROMISED = "promised"
@@ -107,6 +108,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.BAD_REQUEST: "The cloud refused the request as invalid.",
     Reason.UNAUTHORISED: "The cloud refused the credentials.",
     Reason.UNAVAILABLE: "The cloud does not answer.",
+    Reason.JOIN_UNPREPARED: "The script of the first boot cannot be made, so nothing is ordered.",
     Reason.IN_USE: "Pods on the machine use its GPUs.",
     Reason.PROMISED: "The machine is promised to pods that have not started yet.",
     Reason.MIN_SIZE: "The pool's minimum keeps the machine.",

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
 from controller.domain import names
-from controller.domain.cloudthings import Catalogue, Inventory
+from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
@@ -86,6 +86,7 @@ class Fleet:
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
         self._sightings.take(inventory)
+        await self._ask_for_the_missing()
         self.rebuilt = True
 
     async def refresh_catalogue(self) -> None:
@@ -93,6 +94,25 @@ class Fleet:
 
     async def refresh_inventory(self) -> None:
         self._sightings.take(await self._cloud.inventory())
+        await self._ask_for_the_missing()
+
+    async def _ask_for_the_missing(self) -> None:
+        """A machine whose id is known is asked for by that id before any list is believed that lacks it."""
+        missing = [
+            machine.instance_id
+            for machine in self.machines()
+            if machine.instance_id
+            and machine.phase not in (Phase.DELETING, Phase.TOMBSTONE)
+            and self._sightings.of(machine) is None
+        ]
+        if not missing:
+            return
+        answers = await asyncio.gather(*(self._cloud.instance(i) for i in missing), return_exceptions=True)
+        unsure = [i for i, answer in zip(missing, answers, strict=True) if isinstance(answer, CloudError)]
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, CloudError):
+                raise answer
+        self._sightings.add([answer for answer in answers if isinstance(answer, Instance)], unsure)
 
     @property
     def inventory(self) -> Inventory:
@@ -147,6 +167,9 @@ class Fleet:
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.key for pod in self._view.waiting_pods()})
         await self.ledger.flush()
+        if self.ledger.lost:
+            self.rebuilt = False
+            raise LedgerError("somebody else took machines out of the ledger; everything is read again")
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
         for machine, _, seen in steps:

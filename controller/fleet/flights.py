@@ -34,6 +34,10 @@ _LIST_LAG = 300.0
 _WATCH_LAG = 10.0
 
 
+# The script has run, or never will.
+_SCRIPT_DONE = (Phase.JOINED, Phase.STARTED, Phase.READY, Phase.TOMBSTONE)
+
+
 class Flights:
     def __init__(
         self,
@@ -128,7 +132,7 @@ class Flights:
             self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
             self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
-        elif machine.script_id and machine.phase in (Phase.JOINED, Phase.STARTED, Phase.READY):
+        elif machine.script_id and machine.phase in _SCRIPT_DONE:
             self._buying.drop_script(machine)
 
     def delete_extra(self, policy: Policy, machine: Machine, extra: Instance) -> None:

@@ -64,7 +64,7 @@ class Launcher:
             prepared = await self._joiner.prepare(joining)
         except (JoinError, ClusterError, CloudError) as error:
             # Nothing was sent to the cloud yet, so for certain nothing was bought.
-            return Launched(outcome=Refused(Reason.BAD_REQUEST, str(error)))
+            return Launched(outcome=Refused(Reason.JOIN_UNPREPARED, str(error)))
         script_id, uploaded = prepared.script_id, ""
         if prepared.script:
             if not self._may_spend():

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
-from controller.domain.machine import Machine
+from controller.domain.machine import Machine, Phase
 from controller.domain.resources import Resources
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
 
@@ -43,6 +43,7 @@ class Ledger:
         self.costs: dict[str, Decimal] = {}
         self.launches: list[float] = []
         self.disappointed: dict[str, list[str]] = {}
+        self.lost = False  # somebody else dropped records that were alive here: read everything again
 
     async def load(self) -> None:
         """Read everything; called before anything is decided, and again after losing the lease."""
@@ -52,7 +53,7 @@ class Ledger:
             book = stored[1] if stored else Book()
             self._known = [book]
             self._take(book)
-            self._dirty = False
+            self._dirty = self.lost = False
 
     async def _read(self) -> tuple[str, Book] | None:
         try:
@@ -185,6 +186,9 @@ class Ledger:
         """After a conflict: take over the version, and whatever somebody else wrote meanwhile."""
         stored = await self._read()
         self._version = stored[0] if stored else None
-        if stored is not None:
-            self._take(merge(self._book(), self._known, stored[1]))
-            self._known.append(stored[1])
+        if stored is None or not stored[1].cluster_id:
+            return  # deleted, or emptied by hand: what is known here is all there is
+        before = [m.intent for m in self.machines.values() if m.phase is not Phase.TOMBSTONE]
+        self._take(merge(self._book(), self._known, stored[1]))
+        self._known.append(stored[1])
+        self.lost = self.lost or any(intent not in self.machines for intent in before)

@@ -53,7 +53,7 @@ def see(
     seen = Seen(
         instance=sightings.of(machine),
         listed_at=inventory.at if inventory.complete else 0.0,
-        fresh_list=fresh,
+        fresh_list=fresh and machine.instance_id not in sightings.unsure,
         in_flight=in_flight,
         node=node,
         doubt=bool(doubt),

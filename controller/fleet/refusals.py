@@ -17,7 +17,14 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
 
 _ACCOUNT = frozenset(
-    {Reason.NO_FUNDS, Reason.UNAUTHORISED, Reason.RATE_LIMITED, Reason.UNAVAILABLE, Reason.BAD_REQUEST}
+    {
+        Reason.NO_FUNDS,
+        Reason.UNAUTHORISED,
+        Reason.RATE_LIMITED,
+        Reason.UNAVAILABLE,
+        Reason.BAD_REQUEST,
+        Reason.JOIN_UNPREPARED,
+    }
 )
 _TYPE = frozenset({Reason.QUOTA, Reason.IMAGE_NOT_SUPPORTED})
 _RATE_PAUSE = 5.0
@@ -47,7 +54,7 @@ class Refusals:
         times = self._times.get(key, 0)
         self._times[key] = min(times + 1, _MOST_DOUBLINGS)
         delay = min(self._most, self._first * 2**times)
-        if reason is Reason.UNAVAILABLE:
+        if reason in (Reason.UNAVAILABLE, Reason.JOIN_UNPREPARED):
             delay = min(delay, _AWAY_MOST, _AWAY_FIRST * 2**times)
         if reason is Reason.RATE_LIMITED:
             delay = max(retry_after or 0.0, _RATE_PAUSE)

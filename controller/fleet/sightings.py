@@ -22,6 +22,7 @@ class Sightings:
         self.inventory = Inventory(at=0.0, complete=False)  # the last complete list
         self._by_id: dict[str, Instance] = {}
         self._by_intent: dict[str, list[Instance]] = {}
+        self.unsure: frozenset[str] = frozenset()  # ids that the list lacks and about which nobody could say
 
     def take(self, inventory: Inventory) -> None:
         """Keep the latest list. One that is known to be cut short only ever adds knowledge."""
@@ -32,6 +33,16 @@ class Sightings:
             self._by_id = {instance.id: instance for instance in inventory.instances}
         else:
             self._by_id |= {instance.id: instance for instance in inventory.instances}
+        self.unsure = frozenset()
+        self._sort()
+
+    def add(self, found: Collection[Instance], unsure: Collection[str]) -> None:
+        """What the cloud says by id about machines that its list lacks: a list may lag, or be empty once."""
+        self._by_id |= {instance.id: instance for instance in found}
+        self.unsure = frozenset(unsure)
+        self._sort()
+
+    def _sort(self) -> None:
         self._by_intent = {}
         for instance in sorted(self._by_id.values(), key=lambda i: (i.created_at, i.id)):
             intent = intent_of(self._cluster_id, instance)

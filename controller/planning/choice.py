@@ -15,7 +15,7 @@ from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
 from controller.domain.policy import Pool
-from controller.domain.reason import Reason
+from controller.domain.reason import SENTENCES, Reason
 
 # Prices closer than this are equal, so that a rounding of the cloud decides nothing.
 SAME_PRICE = Decimal("1.001")
@@ -128,8 +128,8 @@ def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation
     if refusal is not None:
         return Explanation(
             refusal.reason,
-            f"{kind.name} in {offer.location} ({offer.market}) was refused ({refusal.reason}); "
-            f"tried again after {clock(refusal.until)}",
+            # No times and no countdown: the sentence becomes an event, and must not change by itself.
+            f"{kind.name} in {offer.location} ({offer.market}): {_why(refusal)}; it is tried again later",
         )
     return None
 
@@ -194,3 +194,10 @@ def _prefer_market(options: Sequence[Candidate]) -> Iterable[Candidate]:
         ):
             continue
         yield c
+
+
+def _why(refusal: Refusal) -> str:
+    """The cloud's own words, unless they speak of one moment only."""
+    momentary = refusal.reason in (Reason.UNAVAILABLE, Reason.RATE_LIMITED)
+    words = SENTENCES[refusal.reason] if momentary or not refusal.message else refusal.message
+    return words.rstrip(".")

@@ -53,7 +53,7 @@ def gather(snapshot: Snapshot) -> tuple[list[Pod], dict[str, Explanation], float
             continue
         if (why := _no_demand(pod, snapshot)) is not None:
             told[pod.key] = why
-        elif (ready_at := pod.created + _min_age(shape.annotations)) > snapshot.now:
+        elif (age := _min_age(shape.annotations)) and (ready_at := pod.created + age) > snapshot.now:
             told[pod.key] = Explanation(
                 Reason.TOO_YOUNG, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
             )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from controller.domain.machine import Machine
+from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Plan, Retire
 from controller.domain.reason import Reason
 
@@ -18,6 +20,7 @@ SCALE_DOWN_FAILED = "ScaleDownFailed"
 
 _QUIET = frozenset(
     {
+        Reason.LAUNCHING,  # told when the cloud has accepted the order, see `of_order`
         Reason.ON_THE_WAY,
         Reason.FITS_NOW,
         Reason.GPUS_FREED_SOON,
@@ -51,13 +54,18 @@ class Events:
         self._forget(plan)
         return told
 
+    def of_order(self, machine: Machine) -> list[Told]:
+        """The order is accepted (or may be): each pod that it was for is told so."""
+        sentence = (
+            f"pool {machine.pool} launches {machine.instance_type} in {machine.location} ({machine.market}, "
+            f"{in_words(machine.price)} an hour) for it"
+        )
+        return [t for key in machine.pods for t in self.once(Told("Pod", key, "Normal", TRIGGERED, sentence))]
+
     def _of_pod(self, key: str, why: Explanation) -> Told | None:
         if why.code in _QUIET:
             return None
-        if why.code is Reason.LAUNCHING:
-            new = self.once(Told("Pod", key, "Normal", TRIGGERED, why.message))
-        else:
-            new = self.once(Told("Pod", key, "Warning", NOT_TRIGGERED, f"{why.message} ({why.code.value})"))
+        new = self.once(Told("Pod", key, "Warning", NOT_TRIGGERED, f"{why.message} ({why.code.value})"))
         return new[0] if new else None
 
     def once(self, told: Told) -> list[Told]:

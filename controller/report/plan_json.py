@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from controller.domain.machine import Machine
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Retire
+from controller.domain.reason import Reason
 
 
 def money(amount: Decimal) -> float:
@@ -13,54 +16,62 @@ def money(amount: Decimal) -> float:
     return float(amount.quantize(Decimal("0.0001")))
 
 
-def action_json(action: Action) -> dict[str, Any]:
+def action_json(action: Action, machines: Mapping[str, Machine]) -> dict[str, Any]:
+    """Every action has every key; `reason` is always a stable code, `message` the sentence to it."""
+    if isinstance(action, Launch):
+        return {
+            "verb": "launch",
+            "pool": action.pool,
+            "instance_type": action.offer.type.name,
+            "location": action.offer.location,
+            "market": action.offer.market,
+            "count": 1,
+            "pods": list(action.pods),
+            "reason": (Reason.LAUNCHING if action.pods else Reason.MIN_SIZE).value,
+            "message": action.reason,
+            "price_per_hour": money(action.offer.price),
+        }
+    verb, reason, message = _about(action)
+    machine = machines.get(action.machine)
+    return {
+        "verb": verb,
+        "pool": machine.pool if machine else "",
+        "instance_type": machine.instance_type if machine else "",
+        "location": machine.location if machine else "",
+        "market": machine.market if machine else "",
+        "count": 1,
+        "pods": list(machine.pods) if machine else [],
+        "reason": reason.value,
+        "message": message,
+        "machine": action.machine,
+    }
+
+
+def _about(action: Retire | MarkIdle | KeepAfterAll) -> tuple[str, Reason, str]:
     match action:
-        case Launch():
-            return {
-                "verb": "launch",
-                "pool": action.pool,
-                "instance_type": action.offer.type.name,
-                "location": action.offer.location,
-                "market": action.offer.market,
-                "count": 1,
-                "pods": list(action.pods),
-                "price_per_hour": money(action.offer.price),
-                "reason": action.reason,
-            }
         case Retire():
-            return {
-                "verb": "retire",
-                "machine": action.machine,
-                "count": 1,
-                "pods": [],
-                "reason": action.reason.value,
-                "message": action.message,
-            }
+            return "retire", action.reason, action.message
+        case MarkIdle(since=None):
+            return "mark_busy", Reason.IN_USE, "its GPUs are in use again"
         case MarkIdle():
-            verb = "mark_idle" if action.since is not None else "mark_busy"
-            return {"verb": verb, "machine": action.machine, "count": 1, "pods": [], "reason": verb}
+            return "mark_idle", Reason.COOLDOWN, "nothing uses its GPUs any more; its cooldown begins"
         case KeepAfterAll():
-            return {
-                "verb": "keep",
-                "machine": action.machine,
-                "count": 1,
-                "pods": [],
-                "reason": "needed",
-                "message": action.message,
-            }
+            return "keep", Reason.NEEDED, action.message
 
 
-def plan_json(plan: Plan, currency: str) -> dict[str, Any]:
+def plan_json(plan: Plan, currency: str, machines: Iterable[Machine] = ()) -> dict[str, Any]:
     """Equal launches are one action with a count; the order is the plan's own."""
+    known = {machine.name: machine for machine in machines}
     actions: list[dict[str, Any]] = []
     same: dict[tuple[Any, ...], dict[str, Any]] = {}
     for action in plan.actions:
-        shown = action_json(action)
+        shown = action_json(action, known)
         if isinstance(action, Launch):
             key = (action.pool, action.offer.key)
             if key in same:
                 same[key]["count"] += 1
                 same[key]["pods"] += shown["pods"]
+                same[key]["message"] += f"; {shown['message']}"
                 continue
             same[key] = shown
         actions.append(shown)
@@ -88,9 +99,9 @@ def plan_lines(plan: Plan, currency: str) -> list[str]:
 def _action_line(action: dict[str, Any], currency: str) -> str:
     if action["verb"] == "launch":
         times = f"{action['count']} x " if action["count"] > 1 else ""
-        whom = f" for {', '.join(action['pods'])}" if action["pods"] else f" ({action['reason']})"
+        whom = f" for {', '.join(action['pods'])}" if action["pods"] else f" ({action['message']})"
         return (
             f"launch {times}{action['instance_type']} in {action['location']} ({action['market']}, "
             f"{action['price_per_hour']:.4f} {currency} an hour each) from pool {action['pool']}{whom}"
         )
-    return f"{action['verb']} {action['machine']}: {action.get('message', action['reason'])}"
+    return f"{action['verb']} {action['machine']}: {action['message']}"

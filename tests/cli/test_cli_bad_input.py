@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,26 @@ async def test_a_hanging_cloud_is_not_waited_for_for_ever(tmp_path: Path) -> Non
             "run", "--config", config, "--kubeconfig", stage.kubeconfig, env=credentials(stage)
         )
         assert code == 3
-        assert stage.cloud_url in told
+        assert f"asking the cloud  url={stage.cloud_url}" in told
+        assert stage.cloud_url in told.splitlines()[-1]
+
+
+async def test_the_end_does_not_wait_for_threads_in_a_time_out(tmp_path: Path) -> None:
+    async with Stage(boots=False) as stage:
+        stage.cloud_faults.replace([{"path": "*", "fault": "hang", "seconds": 90, "times": 0}])
+        config = written(tmp_path, {"pools": [POOL]})
+        for words in (("run",), ("config", "check", "--cloud")):
+            code, _, told = await cli(
+                *words,
+                "--config",
+                config,
+                "--kubeconfig",
+                stage.kubeconfig,
+                env=credentials(stage),
+                within=25,
+            )
+            assert code == 3
+            assert told.splitlines()[-1] == f"{stage.cloud_url}/v1 does not answer within 15 s"
 
 
 async def test_an_unreachable_cluster_is_named(tmp_path: Path) -> None:
@@ -124,8 +144,48 @@ async def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
         code, _, told = await cli(
             "run", "--config", config, "--kubeconfig", "/nowhere/kubeconfig", env=credentials(stage)
         )
-        assert code in (2, 3)
-        assert "/nowhere/kubeconfig" in told
+        assert (code, len(told.splitlines())) == (2, 1), told
+        assert "no kubeconfig at /nowhere/kubeconfig" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "it is empty"),
+        ("a: [", "is not YAML"),
+        ("just words", "is not a kubeconfig"),
+        ("kind: Config", "current-context"),
+        ("current-context: x\ncontexts: 3", "contexts"),
+        ("{current-context: x, contexts: [], clusters: []}", "name x"),
+        ("{current-context: x, contexts: [{name: x, context: {cluster: c}}], clusters: []}", "name c"),
+        (
+            "{current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],"
+            " clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}],"
+            " users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/x}}}]}",
+            "/nowhere/x",
+        ),
+    ],
+)
+async def test_a_kubeconfig_that_cannot_be_used_is_one_line_with_its_name(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(content)
+    config = written(tmp_path, {"pools": [POOL]})
+    env = {"VERDA_CLIENT_ID": "client", "VERDA_CLIENT_SECRET": SECRET, "KUBECONFIG": str(file)}
+    for words in (("run",), ("plan",), ("config", "check", "--cluster")):
+        code, _, told = await cli(*words, "--config", config, env=env)
+        assert (code, len(told.splitlines())) == (2, 1), told
+        assert str(file) in told
+        assert said in told
+
+
+async def test_a_directory_as_kubeconfig_is_told(tmp_path: Path) -> None:
+    config = written(tmp_path, {"pools": [POOL]})
+    env = {"VERDA_CLIENT_ID": "client", "VERDA_CLIENT_SECRET": SECRET}
+    code, _, told = await cli("run", "--config", config, "--kubeconfig", str(tmp_path), env=env)
+    assert (code, len(told.splitlines())) == (2, 1), told
+    assert f"{tmp_path} cannot be read: Is a directory" in told
 
 
 async def test_a_kubeconfig_without_rights_lists_what_is_missing_and_buys_nothing(tmp_path: Path) -> None:
@@ -152,8 +212,20 @@ async def test_a_kubeconfig_without_rights_lists_what_is_missing_and_buys_nothin
             stage.kubeconfig,
             env=credentials(stage),
         )
-        assert code in (2, 3)
+        assert code == 3
         assert "missing right: patch nodes" in told
+
+
+async def test_whoever_may_only_read_may_plan(tmp_path: Path) -> None:
+    verbs = ["get", "list", "watch"]
+    reader = {"user": "reader", "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]}
+    async with Stage(cluster={"tokens": {"sandbox": reader}}, boots=False) as stage:
+        given = ["--config", written(tmp_path, {"pools": [POOL]}), "--kubeconfig", stage.kubeconfig]
+        for words in (("plan",), ("run", "--dry-run", "--once")):
+            code, shown, told = await cli(*words, *given, env=credentials(stage))
+            assert (code, shown.strip()) == (0, "nothing to do"), told
+        code, _, told = await cli("run", "--once", *given, env=credentials(stage))
+        assert (code, "patch nodes" in told, "get nodes" in told) == (3, True, False)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +260,37 @@ async def test_unknown_options_and_values_are_refused() -> None:
     assert (code, "planner" in told) == (2, True)
 
 
+@pytest.mark.parametrize("world", ["cloud", "cluster"])
+async def test_a_sandbox_that_cannot_start_says_why_in_one_line(tmp_path: Path, world: str) -> None:
+    junk = tmp_path / "junk.yaml"
+    options = ["--settings"] if world == "cloud" else ["--settings", "--join-defaults"]
+    for option in options:
+        for content in (
+            "a: [",
+            "just words",
+            "boot: 2020-99-99",
+            "speed: .inf",
+            "speed: 1" + 400 * "0",
+            "- 1",
+        ):
+            junk.write_text(content)
+            if option == "--join-defaults" and "speed" in content:
+                continue
+            code, _, told = await cli("sandbox", world, option, str(junk), within=20)
+            assert (code, len(told.splitlines())) == (2, 1), (content, told)
+        for missing in (tmp_path / "none", tmp_path):
+            code, _, told = await cli("sandbox", world, option, str(missing), within=20)
+            assert (code, len(told.splitlines()), str(missing) in told) == (2, 1, True), told
+    code, _, told = await cli("sandbox", world, "--port", "99999")
+    assert (code, "65535" in told) == (2, True)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, told = await cli("sandbox", world, "--port", str(taken.getsockname()[1]), within=20)
+        assert (code, len(told.splitlines())) == (1, 1), told
+
+
 async def test_the_version_is_told() -> None:
+    code, shown, _ = await cli("--version")
+    assert (code, shown.startswith("verda-gpu-autoscaler ")) == (0, True)
     code, shown, _ = await cli("version", "--json")
     assert code == 0
     assert json.loads(shown)["version"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controller.cluster.rights import JOIN_TOKENS, RIGHTS
-from tests.e2e.programs import PROGRAM, ROOT
+from tests.e2e.programs import PROGRAM, ROOT, started
 from tests.e2e.programs import run as run_program
 
 CHART = str(ROOT / "charts" / "verda-gpu-autoscaler")
@@ -36,7 +36,7 @@ class Helm:
     def __call__(self, verb: str, values: dict[str, Any], *more: str) -> tuple[int, str, str]:
         file = self.home / "values.yaml"
         file.write_text(yaml.safe_dump(values))
-        release = ["release"] if verb == "template" else []
+        release = [] if verb == "lint" else ["release"]
         done = run_program(
             [self.program, verb, *release, CHART, "-f", str(file), "-n", "gpu", *more], self.home
         )
@@ -99,8 +99,6 @@ def test_an_existing_secret_is_used_and_none_is_made(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"config": SETTINGS}, "no API credentials: set existingSecret"),
-        ({"config": {}, "existingSecret": "verda"}, "config.pools is empty"),
         ({"config": SETTINGS, "credentials": {"clientId": "an-id"}}, "needs both clientId and clientSecret"),
         ({**own(), "existingSecret": "verda"}, "either existingSecret or credentials"),
         ({**own(), "config": "pools: ["}, "config is not YAML"),
@@ -108,8 +106,40 @@ def test_an_existing_secret_is_used_and_none_is_made(helm: Helm) -> None:
         (given(serviceAccount={"create": False}), "serviceAccount.name is needed"),
     ],
 )
-def test_what_cannot_work_is_refused_with_what_to_do(helm: Helm, values: dict[str, Any], said: str) -> None:
+def test_what_contradicts_itself_is_refused_with_what_to_do(
+    helm: Helm, values: dict[str, Any], said: str
+) -> None:
     assert said in helm.refusal(values)
+
+
+def test_the_bare_chart_renders_and_lints(helm: Helm) -> None:
+    assert container(helm.objects({}))["args"][0] == "run"
+    code, out, err = helm("lint", {}, "--strict")
+    assert code == 0, out + err
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        ({}, {"config.pools is empty", "no API credentials"}),
+        ({"config": SETTINGS}, {"no API credentials"}),
+        ({"config": {}, "existingSecret": "verda"}, {"config.pools is empty"}),
+        (own(), set()),
+    ],
+)
+def test_what_is_still_missing_is_told_after_the_installation(
+    helm: Helm, values: dict[str, Any], warned: set[str]
+) -> None:
+    kubeconfig = str(helm.home / "kubeconfig")  # helm asks for a cluster even here
+    with started([PROGRAM, "sandbox", "cluster", "--kubeconfig", kubeconfig], helm.home) as cluster:
+        cluster.line()
+        code, out, err = helm("install", values, "--dry-run=client", "--kubeconfig", kubeconfig)
+    assert code == 0, err
+    notes = out.partition("NOTES:")[2]
+    assert "The controller runs in namespace gpu" in notes
+    assert {
+        line.partition(": ")[2].partition(",")[0] for line in notes.splitlines() if "WARNING" in line
+    } == warned
 
 
 def test_switched_machines_alone_need_no_credentials(helm: Helm) -> None:
@@ -132,6 +162,7 @@ def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(h
     pod = objects["Deployment"]["spec"]["template"]["spec"]
     only = container(objects)
     assert objects["Deployment"]["spec"]["replicas"] == 1
+    assert pod["terminationGracePeriodSeconds"] == 60
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert only["securityContext"] == {

@@ -132,3 +132,106 @@ async def test_a_machine_that_never_holds_its_pod_is_bought_twice_and_then_no_mo
         await until("nothing is left", nothing_left(stage), within=60)
         await asyncio.sleep(2)
         assert (await stage.bill())["creates"] == 2
+
+
+async def test_a_list_that_lags_for_longer_than_the_proof_takes_buys_nothing_twice() -> None:
+    # The id is known, and the machine is there when it is read by that id.
+    async with (
+        Stage(cloud=CLOUD | {"list_lag_s": 8, "speed": 20}, cluster=CLUSTER) as stage,
+        running(stage, ONE),
+    ):
+        await stage.pod("train", 1)
+        await until("the pod runs", runs(stage, "train"))
+        assert (await stage.bill())["creates"] == 1
+
+
+async def test_empty_lists_buy_nothing_and_take_nothing_away() -> None:
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, ONE) as program:
+        name = await _one_ready(stage, program)
+        empty = {
+            "method": "GET",
+            "path": "/instances",
+            "fault": "answer",
+            "status": 200,
+            "body": [],
+            "times": 0,
+        }
+        stage.cloud_faults.replace([empty])
+        await asyncio.sleep(5)
+        assert [machine.phase for machine in program.fleet.machines()] == [Phase.READY]
+        stage.cloud_faults.replace([])
+        await asyncio.sleep(1)
+        state = await stage.bill()
+        assert (state["creates"], [i["hostname"] for i in state["instances"]]) == (1, [name])
+
+
+async def test_a_pause_that_stood_before_the_start_is_heeded_from_the_first_decision_on() -> None:
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage:
+        await stage.create(
+            "/api/v1/namespaces/gpu-autoscaler/configmaps",
+            {
+                "kind": "ConfigMap",
+                "metadata": {"name": "gpu-autoscaler-status", "annotations": {"gpu-autoscaler/pause": "all"}},
+            },
+        )
+        await stage.pod("train", 1)
+        async with running(stage, ONE) as program:
+
+            async def decided() -> bool:
+                why = program.loop.plan.pods.get("default/train")
+                return why is not None and why.code.value == "paused"
+
+            await until("it says that it is paused", decided)
+            assert (await stage.bill())["creates"] == 0
+
+
+async def test_a_missing_join_secret_is_named_and_bought_for_soon_after_it_is_there() -> None:
+    secret = "/api/v1/namespaces/gpu-autoscaler/secrets"
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage:
+        await stage.delete(f"{secret}/join")
+        async with running(stage, ONE) as program:
+            await stage.pod("train", 1)
+
+            async def named() -> bool:
+                why = program.loop.plan.pods.get("default/train")
+                return why is not None and why.code.value == "join_unprepared" and "join" in why.message
+
+            await until("the Secret is named", named)
+            assert (await stage.bill())["creates"] == 0
+            await stage.create(
+                secret, {"kind": "Secret", "metadata": {"name": "join"}, "stringData": {"token": "K10x::y"}}
+            )
+            await until("the pod runs", runs(stage, "train"))
+
+
+async def test_a_ledger_emptied_by_hand_while_a_machine_boots_buys_nothing_twice() -> None:
+    path = "/api/v1/namespaces/gpu-autoscaler/configmaps/gpu-autoscaler-ledger"
+    async with Stage(cloud=CLOUD | {"speed": 40}, cluster=CLUSTER) as stage, running(stage, ONE):
+        await stage.pod("train", 1)
+
+        async def ordered() -> bool:
+            return bool((await stage.bill())["creates"] == 1)
+
+        await until("a machine is ordered", ordered)
+        await stage.patch(path, {"data": {"ledger.json": '{"cluster_id": "home", "machines": []}'}})
+        await stage.pod("more", 1)
+        await until("both run", runs(stage, "train"))
+        await until("both run", runs(stage, "more"))
+        assert (await stage.bill())["creates"] == 2
+        await stage.patch(path, {"data": None})
+        await asyncio.sleep(2)
+        assert (await stage.bill())["creates"] == 2
+
+
+async def test_no_script_is_left_when_the_answer_to_the_order_was_lost() -> None:
+    lost = {"method": "POST", "path": "/instances", "fault": "lose_before"}
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage:
+        stage.cloud_faults.replace([lost])
+        async with running(stage, ONE):
+            await stage.pod("train", 1)
+            await until("the pod runs", runs(stage, "train"))
+
+            async def no_scripts() -> bool:
+                return (await stage.bill())["scripts"] == []
+
+            await until("no script is left", no_scripts, within=15)

@@ -148,7 +148,7 @@ def test_without_pools_without_offers_and_with_offers_that_no_pool_may_buy() -> 
             offers(A1),
             (Refusal(offer="1A100.22V/FIN-01/on-demand", reason=Reason.QUOTA, until=NOW + 60),),
             Reason.QUOTA,
-            "was refused (quota); tried again after 08:01:00 UTC",
+            "A quota of the cloud project is exhausted; it is tried again later",
         ),
         (offers(replace(A1, images=("x",))), (), Reason.IMAGE_NOT_SUPPORTED, "accepts none of the images"),
     ],

@@ -7,6 +7,7 @@ import pytest
 from controller.domain.plan import Explanation, Plan, Retire
 from controller.domain.reason import Reason
 from controller.report.events import Events, Told
+from tests.planning.worlds import machine
 
 
 def of_pod(code: Reason, message: str = "words") -> Plan:
@@ -19,12 +20,21 @@ def test_the_same_refusal_is_told_once_however_often_it_is_planned() -> None:
     assert told == [Told("Pod", "default/train", "Warning", "NotTriggerScaleUp", "words (no_capacity)")]
 
 
-def test_a_launch_is_an_event_of_its_own_and_what_follows_quietly_is_none() -> None:
+def test_an_accepted_order_is_an_event_on_each_of_its_pods_and_what_follows_quietly_is_none() -> None:
     events = Events()
-    (launch,) = events.of_plan(of_pod(Reason.LAUNCHING))
-    assert (launch.type, launch.reason) == ("Normal", "TriggeredScaleUp")
+    bought = machine(pods=("default/train", "default/other"))
+    told = events.of_order(bought)
+    assert [(each.type, each.reason, each.name) for each in told] == [
+        ("Normal", "TriggeredScaleUp", "default/train"),
+        ("Normal", "TriggeredScaleUp", "default/other"),
+    ]
+    assert told[0].message == "pool a100 launches 1A100.22V in FIN-01 (on-demand, 1.29 an hour) for it"
+    assert events.of_order(bought) == []
     assert events.of_plan(of_pod(Reason.ON_THE_WAY)) == []
-    assert events.of_plan(of_pod(Reason.LAUNCHING)) == []
+
+
+def test_what_is_only_decided_is_no_event_before_the_order_is_accepted() -> None:
+    assert Events().of_plan(of_pod(Reason.LAUNCHING)) == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from controller.sandbox.cluster.join import Defaults, from_script, refused_labels
@@ -302,6 +305,30 @@ def test_defaults_join_machines_by_the_beginning_of_their_name() -> None:
     assert Defaults(rows).of("other") is None
 
 
+def test_defaults_are_a_list_or_a_mapping(tmp_path: Path) -> None:
+    file = tmp_path / "defaults.yaml"
+    for text in ("- {hostname_prefix: home-, labels: {a: b}}", "home-: {labels: {a: b}}"):
+        file.write_text(text)
+        join = Defaults.read(str(file)).of("home-x")
+        assert join is not None
+        assert (join.node, join.labels) == ("home-x", {"a": "b"})
+    file.write_text("")
+    assert Defaults.read(str(file)).of("home-x") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: [", "just words", "[1]", "home-: 3", "home-: {labels: [a]}", "home-: {taints: 5}", "- {labels: {}}"],
+)
+def test_defaults_that_cannot_be_read_are_told_in_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "defaults.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"\Ajoin defaults[^\n]*\Z"):
+        Defaults.read(str(file))
+    with pytest.raises(ValueError, match="cannot be read"):
+        Defaults.read(str(tmp_path))
+
+
 def test_the_cloud_s_state_boots_and_ends_machines(town: Town) -> None:
     instance = {
         "id": "1",
@@ -324,6 +351,45 @@ def test_the_cloud_s_state_boots_and_ends_machines(town: Town) -> None:
     poll.see({"instances": []})
     town.run(60)
     assert condition(town.node("m"), "Ready")["status"] == "Unknown"
+
+
+def instance_of(cluster_id: str) -> dict[str, Any]:
+    script = f'#!/bin/sh\n# gpuas {cluster_id} abcdefghij\n# gpuas-join {{"node":"{cluster_id}"}}'
+    return {"id": cluster_id, "hostname": cluster_id, "status": "running", "script": script}
+
+
+def keep_ledger(town: Town, text: str) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    town.post(maps, {"metadata": {"name": "gpu-autoscaler-ledger"}, "data": {"ledger.json": text}})
+
+
+def test_clusters_without_a_ledger_boot_every_machine(town: Town) -> None:
+    Poll(town.world).see({"instances": [instance_of("ours"), instance_of("theirs")]})
+    assert set(town.world.machines.on) == {"ours", "theirs"}
+
+
+def test_a_machine_of_another_cluster_boots_only_once_a_ledger_claims_it(town: Town) -> None:
+    poll, state = Poll(town.world), {"instances": [instance_of("ours"), instance_of("theirs")]}
+    keep_ledger(town, '{"cluster_id": "ours"}')
+    poll.see(state)
+    assert set(town.world.machines.on) == {"ours"}
+    town.patch(
+        "/api/v1/namespaces/default/configmaps/gpu-autoscaler-ledger",
+        {"data": {"ledger.json": '{"cluster_id": "theirs"}'}},
+    )
+    first = town.world.machines.on["ours"]
+    poll.see(state)
+    assert set(town.world.machines.on) == {"ours", "theirs"}
+    assert town.world.machines.on["ours"] is first
+    poll.see({"instances": []})
+    assert not town.world.machines.on
+
+
+def test_a_machine_whose_script_names_no_cluster_boots_beside_a_ledger(town: Town) -> None:
+    keep_ledger(town, "{")
+    nameless = instance_of("x") | {"script": '#!/bin/sh\n# gpuas-join {"node":"x"}'}
+    Poll(town.world).see({"instances": [nameless]})
+    assert set(town.world.machines.on) == {"x"}
 
 
 def test_one_seed_gives_one_history() -> None:

@@ -56,14 +56,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (include "gpuas.fullname" .) .Values.existingSecret -}}
 {{- end -}}
 
-{{/* What can be known to be wrong before anything is installed. */}}
+{{/* What contradicts itself. What is only missing yet is told by the notes. */}}
 {{- define "gpuas.check" -}}
 {{- $settings := include "gpuas.settings" . | fromYaml -}}
 {{- if hasKey $settings "Error" -}}
 {{- fail (printf "config is not YAML: %s" $settings.Error) -}}
-{{- end -}}
-{{- if not (or $settings.pools $settings.machines) -}}
-{{- fail "config.pools is empty: name at least one pool of machines that may be bought (or config.machines to switch)" -}}
 {{- end -}}
 {{- $given := or .Values.credentials.clientId .Values.credentials.clientSecret -}}
 {{- if and .Values.existingSecret $given -}}
@@ -71,8 +68,5 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- if and $given (not (and .Values.credentials.clientId .Values.credentials.clientSecret)) -}}
 {{- fail "credentials needs both clientId and clientSecret" -}}
-{{- end -}}
-{{- if and $settings.pools (not .Values.existingSecret) (not $given) -}}
-{{- fail "no API credentials: set existingSecret (keys client-id and client-secret), or credentials.clientId and credentials.clientSecret" -}}
 {{- end -}}
 {{- end -}}

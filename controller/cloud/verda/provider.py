@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# A delete that is not on the wire this soon after it was asked for is not sent at all: whoever asked has
+# looked at the pods of the machine just before, and has to look again.
+DELETE_WITHIN = 3.0
 DEFAULT_BASE_URL = "https://api.verda.com/v1"
 
 
@@ -120,7 +123,8 @@ class VerdaCloud:
         )
 
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
-        outcome = await self._delete(instance_id, disks)
+        until = time.monotonic() + DELETE_WITHIN
+        outcome = await self._delete(instance_id, disks, until)
         if not _is_refused_because_of(outcome, "volume"):
             return outcome
         # A disk that is gone already must not keep the machine alive: name only those that it has.
@@ -131,11 +135,18 @@ class VerdaCloud:
         if seen is None:
             return Happened(instance_id)
         left = tuple(disk for disk in disks if disk in (seen.os_volume_id, *seen.volume_ids))
-        return outcome if left == disks else await self._delete(instance_id, left)
+        return outcome if left == disks else await self._delete(instance_id, left, until)
 
-    async def _delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
+    async def _delete(self, instance_id: str, disks: tuple[str, ...], until: float) -> Outcome:
         body = {"action": "delete", "id": instance_id, "volume_ids": list(disks), "delete_permanently": True}
-        return await self._change(Call.DELETE, "PUT", "/instances", json=body, target=instance_id)
+        return await self._change(
+            Call.DELETE,
+            "PUT",
+            "/instances",
+            json=body,
+            target=instance_id,
+            send_within=max(0.0, until - time.monotonic()),
+        )
 
     async def delete_volume(self, volume_id: str) -> Outcome:
         body = {"is_permanent": True}

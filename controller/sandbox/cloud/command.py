@@ -39,9 +39,10 @@ def build(
 
 def read_file(path: str) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as problem:
-        raise BadSetting("settings_file", path, f"a readable YAML or JSON file ({problem})") from None
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:
+        told = " ".join(str(problem).split())
+        raise BadSetting("settings_file", path, f"a readable YAML or JSON file ({told})") from None
     if values is None:
         return {}
     if not isinstance(values, dict):

@@ -11,6 +11,7 @@ by `speed`. Single `_s` values are real seconds unless their text says otherwise
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal, InvalidOperation
@@ -208,7 +209,7 @@ def _expected(kind: str, meta: Mapping[str, Any]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def money(key: str, value: Any) -> Decimal:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from controller.sandbox.cluster.join import Defaults
+from controller.sandbox.cluster.join import Defaults, read_yaml
 from controller.sandbox.cluster.machines import Poll, follow
 from controller.sandbox.cluster.settings import Settings
 from controller.sandbox.cluster.world import ClusterWorld
@@ -35,8 +35,7 @@ def kubeconfig_of(url: str, token: str = TOKEN) -> dict[str, Any]:
 def _read_settings(path: str | None, speed: float) -> Settings:
     settings = Settings(speed=speed)
     if path:
-        with open(path, encoding="utf-8") as file:
-            settings.change(yaml.safe_load(file) or {})
+        settings.change(read_yaml(path, "settings") or {})
     return settings
 
 

@@ -83,6 +83,18 @@ def _taint(raw: Any) -> Obj:
     return {name: str(raw[name]) for name in ("key", "value", "effect") if raw.get(name)}
 
 
+def read_yaml(path: str, what: str) -> Any:
+    """The content of a YAML or JSON file, [] where it is empty; ValueError says in one line what is wrong."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return yaml.safe_load(file) or []
+    except OSError as problem:
+        raise ValueError(f"{what} in {path}: cannot be read: {problem.strerror}") from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:
+        told = " ".join(str(problem).split())
+        raise ValueError(f"{what} in {path}: expected YAML or JSON ({told})") from None
+
+
 class Defaults:
     """Join parameters for machines whose script tells none, by the hostname's beginning."""
 
@@ -94,17 +106,31 @@ class Defaults:
 
     @classmethod
     def read(cls, path: str) -> Defaults:
-        with open(path, encoding="utf-8") as file:
-            rows = yaml.safe_load(file) or []
+        """A list of objects with `hostname_prefix`, or the same as `{prefix: object}`."""
+        rows = read_yaml(path, "join defaults")
+        if isinstance(rows, dict):
+            rows = [_named(prefix, each) for prefix, each in rows.items()]
         if not isinstance(rows, list):
-            raise ValueError(f"join defaults in {path}: expected a list")
-        return cls(rows)
+            raise ValueError(f"join defaults in {path}: expected a list, or {{hostname prefix: object}}")
+        found = cls(rows)
+        for each in rows:
+            try:
+                _join(each, "host")
+            except (TypeError, AttributeError, KeyError):
+                raise ValueError(
+                    f"join defaults in {path}: got {each!r}, expected labels as an object and taints as a list"
+                ) from None
+        return found
 
     def of(self, hostname: str) -> Join | None:
         for each in self.rows:
             if hostname.startswith(each["hostname_prefix"]):
                 return _join({**each, "node": each.get("node") or hostname}, hostname)
         return None
+
+
+def _named(prefix: Any, each: Any) -> Any:
+    return {**each, "hostname_prefix": str(prefix)} if isinstance(each, dict) else each
 
 
 def refused_labels(labels: dict[str, str]) -> list[str]:

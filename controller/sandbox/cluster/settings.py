@@ -7,6 +7,7 @@ shell patterns for hostnames (`*-a100-*`).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -84,7 +85,7 @@ def _taken(key: str, value: Any, old: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def matching(name: str, patterns: list[str]) -> bool:

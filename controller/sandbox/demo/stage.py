@@ -129,6 +129,14 @@ class Stage:
         async with self._http.delete(self.cluster_url + path) as answer:
             await answer.read()
 
+    async def patch(self, path: str, body: Mapping[str, Any]) -> None:
+        headers = {"Content-Type": "application/merge-patch+json"}
+        async with self._http.patch(
+            self.cluster_url + path, data=json.dumps(body), headers=headers
+        ) as answer:
+            if answer.status >= 300:
+                raise RuntimeError(f"PATCH {path}: {await answer.text()}")
+
     async def get(self, path: str) -> dict[str, Any]:
         async with self._http.get(self.cluster_url + path) as answer:
             found: dict[str, Any] = await answer.json()
