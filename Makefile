@@ -17,7 +17,7 @@ demo: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check controller compat_grpc tests

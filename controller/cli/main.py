@@ -230,7 +230,12 @@ def bench_memory(
 
 
 def main() -> None:
-    """The entry point: every expected trouble is one clear line and a documented exit code."""
+    """The entry point of the process."""
+    _leave(outcome())
+
+
+def outcome() -> int:
+    """Carry out the command line: every expected trouble is one clear line and a documented exit code."""
     code = DONE
     try:
         app()
@@ -247,7 +252,7 @@ def main() -> None:
     except Exception:  # noqa: BLE001  (whatever it is, the process must end)
         traceback.print_exc()
         code = FAILED
-    _leave(code)
+    return code
 
 
 def _leave(code: int) -> NoReturn:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from controller.app.snapshots import SnapshotError, from_json, read, to_json, write
-from controller.cli.main import main
+from controller.cli.main import outcome
 from controller.config.errors import ConfigError
 from controller.planning.planner import plan
 from controller.report.plan_json import plan_json, plan_lines
@@ -66,9 +66,7 @@ GOOD: dict[str, Any] = {
 
 def run(path: Path | str, *more: str, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", ["verda-gpu-autoscaler", "plan", "--snapshot", str(path), *more])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return int(end.value.code or 0)
+    return outcome()
 
 
 def saved(tmp_path: Path, data: Any) -> Path:
