@@ -12,18 +12,15 @@ import logging
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
-from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, secrets_of
+from controller.app.parts import Now
 from controller.app.server import Health, Server
 from controller.app.window import Window
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
-from controller.cluster.protocol import ClusterError
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
-from controller.config.catalogue_check import check_against
 from controller.config.load import Loaded
-from controller.config.policy import to_policy
 from controller.domain.policy import Policy
 from controller.fleet import sweep
 from controller.fleet.engine import Fleet
@@ -41,11 +38,10 @@ log = logging.getLogger("gpu_autoscaler")
 STOP_PATIENCE = 10.0
 STALLED_AFTER = 60.0
 ONCE_PATIENCE = 120.0
-READING = ("get ", "list ", "watch ")  # all that a dry run needs
 
 
 class Program:
-    """Build with `prepare`, then `run` until cancelled."""
+    """Built by `start.prepare`; then `run` until cancelled."""
 
     def __init__(
         self,
@@ -278,65 +274,4 @@ def _timing(loaded: Loaded) -> Timing:
         poll_cloud=given.poll_cloud.total_seconds(),
         poll_cloud_busy=given.poll_cloud_busy.total_seconds(),
         catalogue=given.catalogue.total_seconds(),
-    )
-
-
-async def prepare(
-    loaded: Loaded,
-    connection: Connection,
-    cloud: Cloud,
-    now: Now,
-    *,
-    identity: str,
-    deployment: str = "",
-    dry_run: bool = False,
-) -> Program:
-    """Check what can be checked before anything is decided, then put the program together."""
-    settings = loaded.settings
-    for warning in loaded.warnings:
-        log.warning(warning)
-    if not settings.pools:
-        raise Ends(
-            CONFIGURATION,
-            "pools: none is configured; expected at least one pool that says what may be bought",
-        )
-    cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
-    policy = to_policy(settings, cluster_id=cluster_id)
-    try:
-        missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
-    except ClusterError as error:
-        raise Ends(UNREACHABLE, error.message) from error
-    if dry_run:
-        missing = [line for line in missing if line.startswith(READING)]
-    if missing:
-        raise Ends(
-            UNREACHABLE,
-            f"rights are missing, so nothing is bought: {'; '.join(missing)} (the chart's roles grant them)",
-        )
-    catalogue = await check_cloud(cloud, settings)
-    for problem in check_against(policy, catalogue, loaded.origins):
-        log.warning(str(problem))
-    entries = await join_entries(settings, connection, policy.namespace)
-    writer = ClusterWriter(
-        connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
-    )
-    joiner = ScriptJoiner(entries, writer.read_secret, now.monotonic)
-    log.info(
-        "ready to start",
-        extra={
-            "cluster_id": cluster_id,
-            "pools": ",".join(p.name for p in policy.pools),
-            "namespace": policy.namespace,
-        },
-    )
-    return Program(
-        loaded,
-        policy,
-        connection,
-        cloud,
-        joiner,
-        now,
-        identity=identity,
-        deployment=deployment,
-        dry_run=dry_run,
     )

@@ -11,9 +11,9 @@ import typer
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.loop import Loop
 from controller.app.parts import Now, make_cloud, make_connection
-from controller.app.program import prepare
 from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
+from controller.app.start import prepare
 from controller.cli.running import identity, load_settings
 from controller.config.errors import ConfigError
 from controller.config.settings import Settings

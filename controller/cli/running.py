@@ -12,7 +12,8 @@ from typing import Any
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.app.parts import Now, make_cloud, make_connection
-from controller.app.program import Program, prepare
+from controller.app.program import Program
+from controller.app.start import prepare
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load
 from controller.report.logs import set_up

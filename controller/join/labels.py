@@ -1,4 +1,4 @@
-"""The labels of a machine's Node, and which of them its kubelet may set itself.
+"""Which labels of a machine's Node its kubelet may set itself.
 
 NodeRestriction lets a kubelet set labels outside `kubernetes.io` and `k8s.io` freely and inside them
 only those below; the kubelet checks `--node-labels` against the same list and *exits* on a bad key,
@@ -6,10 +6,6 @@ so one forbidden label is a machine that never joins. The others are added to th
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-
-from controller.domain import names
 
 _ALLOWED = frozenset(
     {
@@ -28,34 +24,6 @@ _ALLOWED = frozenset(
 )
 _OPEN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _CLOSED_DOMAINS = ("kubernetes.io", "k8s.io")
-
-
-def machine_labels(
-    *,
-    pool: str,
-    machine: str,
-    location: str,
-    market: str,
-    instance_type: str,
-    model: str,
-    gpus: int,
-    extra: Mapping[str, str],
-) -> dict[str, str]:
-    """Every label of the machine, sorted. The pool's own (`extra`) never replace ours."""
-    ours = {
-        names.LABEL_POOL: pool,
-        names.LABEL_MACHINE: machine,
-        names.LABEL_LOCATION: location,
-        names.LABEL_MARKET: market,
-        names.LABEL_INSTANCE_TYPE: instance_type,
-        names.LABEL_REGION: location,
-        names.LABEL_ZONE: location,
-    }
-    if gpus > 0:
-        ours[names.LABEL_GPU] = names.gpu_slug(model)
-    # cluster-autoscaler takes the mere presence of the GPU label for "this node has GPUs".
-    own = {key: value for key, value in extra.items() if key != names.LABEL_GPU}
-    return dict(sorted({**own, **ours}.items()))
 
 
 def kubelet_may_set(key: str) -> bool:

@@ -14,7 +14,6 @@ from controller.domain import names
 from controller.domain.kube import Taint
 from controller.join.entry import fault
 from controller.join.joiner import Entry, ScriptJoiner
-from controller.join.labels import machine_labels
 from controller.join.protocol import Joiner, JoinError, Joining, Prepared
 
 TOKEN = "abcdef.0123456789abcdef"
@@ -30,16 +29,18 @@ JOINING = Joining(
     intent="abcdefghij",
     name=NAME,
     provider_id=names.provider_id(NAME),
-    labels=machine_labels(
-        pool="a100",
-        machine=NAME,
-        location="FIN-01",
-        market="on-demand",
-        instance_type="1A100.22V",
-        model="A100 80GB",
-        gpus=1,
-        extra={"team": "ml", "node-role.kubernetes.io/gpu": ""},
-    ),
+    labels={
+        "gpu-autoscaler/gpu": "a100-80gb",
+        "gpu-autoscaler/location": "FIN-01",
+        "gpu-autoscaler/machine": NAME,
+        "gpu-autoscaler/market": "on-demand",
+        "gpu-autoscaler/pool": "a100",
+        "node-role.kubernetes.io/gpu": "",
+        "node.kubernetes.io/instance-type": "1A100.22V",
+        "team": "ml",
+        "topology.kubernetes.io/region": "FIN-01",
+        "topology.kubernetes.io/zone": "FIN-01",
+    },
     taints=(Taint("nvidia.com/gpu", "present"), Taint(names.TAINT_STARTUP)),
     gpus=1,
     entry="here",

@@ -16,7 +16,8 @@ from typing import Any
 import aiohttp
 
 from controller.app.parts import Now, make_cloud, make_connection
-from controller.app.program import Program, prepare
+from controller.app.program import Program
+from controller.app.start import prepare
 from controller.config.load import load
 from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cloud.world import CloudWorld
