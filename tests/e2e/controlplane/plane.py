@@ -25,6 +25,17 @@ import yaml
 
 START_WITHIN = 60.0
 ADMIN = "e2e-admin"
+# Who asked for what, of service accounts that are not the cluster's own; never a body.
+AUDIT = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system", "system:masters"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
 
 
 def free_port() -> int:
@@ -73,6 +84,8 @@ class ControlPlane:
         )
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self._token},{ADMIN},{ADMIN},"system:masters"\n')
+        policy = self.folder / "audit.yaml"
+        policy.write_text(yaml.safe_dump(AUDIT))
         etcd = f"http://127.0.0.1:{self._etcd}"
         peer = f"http://127.0.0.1:{self._peer}"
         self.run(
@@ -86,6 +99,7 @@ class ControlPlane:
             "--service-account-signing-key-file", str(key), "--service-account-issuer", "https://e2e.local",
             "--token-auth-file", str(tokens), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range",
             "10.77.0.0/16", "--enable-bootstrap-token-auth", "--allow-privileged", "-v", "0",
+            "--audit-policy-file", str(policy), "--audit-log-path", str(self.folder / "audit.log"),
         )  # fmt: skip
         self._wait("the API server is ready", lambda: self._get("/readyz") is not None)
         self.kubeconfig.write_text(yaml.safe_dump(self.kubeconfig_for(self._token)))
@@ -152,6 +166,16 @@ class ControlPlane:
     def stop(self) -> None:
         for program in reversed(list(self._running)):
             self.end(program)
+
+    def audited(self, namespace: str) -> list[dict[str, Any]]:
+        """What service accounts of the namespace asked for so far, in order."""
+        lines = (self.folder / "audit.log").read_text().splitlines()
+        seen = [json.loads(line) for line in lines]
+        return [
+            each
+            for each in seen
+            if each["user"]["username"].startswith(f"system:serviceaccount:{namespace}:")
+        ]
 
     # -- who may come in ------------------------------------------------------------------------------
 

@@ -1,32 +1,13 @@
-"""The controller on a real control plane, with the sandbox cloud as Verda; asserted through the official client."""
+"""Machines that appear for pods, on a real control plane with the sandbox cloud as Verda."""
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import time
-from collections.abc import Iterator
 
 import pytest
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
 
-from tests.e2e.controlplane.conftest import NAMESPACE, Scene, until
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.programs import Started
-
-
-@contextlib.contextmanager
-def running(*controllers: Started) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        for each in controllers:
-            each.end()
-
-
-def runs(scene: Scene, *names: str) -> bool:
-    return all(scene.phase(name) in ("Running", "Succeeded") for name in names)
+from tests.e2e.controlplane.scene import Scene, running, runs, until
 
 
 def test_from_zero_and_back_three_times(scene: Scene, kubelets: Kubelets) -> None:
@@ -141,102 +122,6 @@ def test_a_spot_eviction_leaves_no_ghost_and_the_next_pod_gets_a_machine(
         until("the Node of the vanished machine is deleted", lambda: ghost not in scene.nodes(), 120)
         scene.pod("again", 1)
         until("the next one runs", lambda: runs(scene, "again"))
-
-
-def test_a_running_job_is_never_disturbed_and_a_free_machine_goes(scene: Scene, kubelets: Kubelets) -> None:
-    with running(scene.controller()):
-        scene.pod("stays", 1)
-        scene.pod("leaves", 1)
-        until("both run", lambda: runs(scene, "stays", "leaves"))
-        scene.delete_pod("leaves")
-        until("one machine is gone", lambda: len(scene.state()["instances"]) == 1)
-        time.sleep(4)
-        assert runs(scene, "stays")
-        assert len(scene.state()["instances"]) == 1
-
-
-def test_a_node_that_must_not_be_disrupted_stays(scene: Scene, kubelets: Kubelets) -> None:
-    with running(scene.controller()):
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"))
-        name = scene.nodes()[0]
-        scene.core.patch_node(name, {"metadata": {"annotations": {"gpu-autoscaler/do-not-disrupt": "true"}}})
-        scene.delete_pod("train")
-        time.sleep(7)
-        assert scene.nodes() == [name]
-        scene.core.patch_node(name, {"metadata": {"annotations": {"gpu-autoscaler/do-not-disrupt": None}}})
-        until("then it goes", scene.empty)
-
-
-def test_of_two_replicas_one_acts_and_the_other_takes_over_when_it_is_killed(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    one, two = scene.controller(name="one"), scene.controller(name="two")
-    with running(one, two):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        one.process.send_signal(signal.SIGKILL)
-        scene.pod("second", 1)
-        until("the next one runs as well", lambda: runs(scene, "second"))
-        assert scene.state()["creates"] == 2
-
-
-def test_a_leader_that_was_frozen_for_longer_than_the_lease_buys_nothing_twice(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    one = scene.controller(name="one")
-    with running(one):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        one.process.send_signal(signal.SIGSTOP)
-        two = scene.controller(name="two")
-        with running(two):
-            scene.pod("second", 1)
-            until("the other replica bought for it", lambda: scene.state()["creates"] == 2)
-            one.process.send_signal(signal.SIGCONT)
-            until("it runs", lambda: runs(scene, "second"))
-            time.sleep(3)
-            assert scene.state()["creates"] == 2
-
-
-def test_an_api_server_that_is_restarted_is_found_again(
-    scene: Scene, kubelets: Kubelets, plane: object
-) -> None:
-    from tests.e2e.controlplane.plane import ControlPlane
-
-    assert isinstance(plane, ControlPlane)
-    with running(scene.controller()):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        plane.signal("etcd", signal.SIGSTOP)
-        time.sleep(3)
-        plane.signal("etcd", signal.SIGCONT)
-        until("the API answers again", lambda: _answers(scene))
-        scene.pod("second", 1)
-        until("the next one runs", lambda: runs(scene, "second"))
-        assert scene.state()["creates"] == 2
-
-
-def _answers(scene: Scene) -> bool:
-    try:
-        scene.core.list_namespace(_request_timeout=3)
-    except (ApiException, HTTPError):
-        return False
-    return True
-
-
-def test_a_deleted_ledger_is_rebuilt_from_the_marks_and_nothing_is_bought_twice(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    with running(scene.controller()):
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"))
-    scene.core.delete_namespaced_config_map("gpu-autoscaler-ledger", NAMESPACE)
-    with running(scene.controller()):
-        time.sleep(6)
-        assert scene.state()["creates"] == 1
-        scene.delete_pod("train")
-        until("it is taken away all the same", scene.empty)
 
 
 @pytest.mark.xfail(strict=True, reason="affinity between pods is planned by a later version")
