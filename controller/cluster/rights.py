@@ -54,14 +54,14 @@ def _rights(
 JOIN_TOKENS = "join tokens in Secrets"
 RIGHTS: tuple[Right, ...] = (
     *_rights("nodes", "get list watch patch delete"),
-    *_rights("pods", "get list watch"),
+    *_rights("pods", "list watch"),
     *_rights("pods/eviction", "create"),
     *_rights("daemonsets.apps", "list watch"),
     *_rights("jobs.batch", "list watch"),
     *_rights("poddisruptionbudgets.policy", "list watch"),
     *_rights("events", "create patch"),
     *_rights("namespaces", "get", name="kube-system"),
-    *_rights("configmaps", "get create update patch", own=True),
+    *_rights("configmaps", "get create update", own=True),
     *_rights("leases.coordination.k8s.io", "get create update", own=True),
     *_rights("deployments.apps", "get", own=True),
     *_rights("secrets", "get", own=True, only_for=JOIN_TOKENS),

@@ -77,7 +77,7 @@ class ClusterWriter:
         raise ClusterError("other", f"the list of the pods on {node} does not end")
 
     async def evict(self, pod: Pod) -> Outcome:
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -86,14 +86,12 @@ class ClusterWriter:
         }
         for attempt in range(ATTEMPTS):
             try:
-                await self._transport.request("POST", f"{path}/eviction", body=body)
+                await self._transport.request("POST", path, body=body)
                 return Happened(pod.uid)
             except ClusterError as error:
                 if error.kind == "not_found":
                     return Happened(pod.uid)
                 if error.kind == "conflict":  # another pod of this name, or a budget that was just changed
-                    if await self._is_another(path, pod.uid):
-                        return Happened(pod.uid)
                     await self._pause(attempt)
                     continue
                 return self._not_evicted(error)
@@ -109,14 +107,6 @@ class ClusterWriter:
         if error.kind == "unreachable":
             return Unknown(error.message)
         raise error
-
-    async def _is_another(self, path: str, uid: str) -> bool:
-        try:
-            return wire.identity(await self._transport.request("GET", path)).metadata.uid != uid
-        except ClusterError as error:
-            if error.kind == "not_found":
-                return True
-            raise
 
     # ---- nodes
 

@@ -173,7 +173,9 @@ async def test_evictions_respect_budgets_and_names_used_again(town: Town) -> Non
     assert isinstance(await town.writer.evict(pod), Happened)
     await town.create_pod("one")
     await town.until(lambda: (p := town.pod("one")) and p.phase == "Running")
-    assert isinstance(await town.writer.evict(pod), Happened)
+    refused = await town.writer.evict(pod)
+    assert isinstance(refused, Refused)
+    assert refused.reason is Reason.UNAVAILABLE
     successor = town.pod("one")
     assert successor is not None
     assert (successor.uid != pod.uid, successor.deleting_at) == (True, None), (

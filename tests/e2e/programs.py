@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ def environment(home: Path) -> dict[str, str]:
 class Started:
     """A running program whose lines are read as they come."""
 
-    def __init__(self, command: list[str], home: Path) -> None:
+    def __init__(self, command: list[str], home: Path, variables: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -33,7 +33,7 @@ class Started:
             stderr=subprocess.PIPE,
             text=True,
             bufsize=1,
-            env=environment(home),
+            env=environment(home) | dict(variables or {}),
             cwd=home,
         )
         self.lines: queue.Queue[str] = queue.Queue()

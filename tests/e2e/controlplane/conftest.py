@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from kubernetes import client, config
 
+from tests.e2e.controlplane import accounts
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.controlplane.plane import ControlPlane, rights_of
-from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS, Scene, clean
-from tests.e2e.programs import PROGRAM, ROOT, started
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.controlplane.scene import NAMESPACE, Scene, clean
+from tests.e2e.programs import PROGRAM, started
 
 
 @pytest.fixture(scope="session")
@@ -46,30 +45,9 @@ def controller_kubeconfig(plane: ControlPlane, admin: client.ApiClient, helm_bin
     core.create_namespaced_secret(
         NAMESPACE, {"metadata": {"name": "join"}, "stringData": {"token": "K10x::server:y"}}
     )
-    values = yaml.safe_dump({"config": SETTINGS, "existingSecret": "verda"})
-    rendered = subprocess.run(
-        [helm_bin, "template", "gpuas", str(ROOT / "charts" / "verda-gpu-autoscaler"), "-n", NAMESPACE, "-f", "-"],
-        input=values, capture_output=True, text=True, check=True, timeout=60,
-    ).stdout  # fmt: skip
-    made = rights_of(rendered, NAMESPACE)
-    rbac = client.RbacAuthorizationV1Api(admin)
-    for each in made:
-        space = each["metadata"].get("namespace", NAMESPACE)
-        create: dict[str, Callable[[], object]] = {
-            "ServiceAccount": lambda s=space, e=each: core.create_namespaced_service_account(s, e),
-            "ClusterRole": lambda e=each: rbac.create_cluster_role(e),
-            "ClusterRoleBinding": lambda e=each: rbac.create_cluster_role_binding(e),
-            "Role": lambda s=space, e=each: rbac.create_namespaced_role(s, e),
-            "RoleBinding": lambda s=space, e=each: rbac.create_namespaced_role_binding(s, e),
-        }
-        create[each["kind"]]()
-    account = next(each["metadata"]["name"] for each in made if each["kind"] == "ServiceAccount")
-    answer = core.create_namespaced_service_account_token(
-        account, NAMESPACE, client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
-    )
-    path = plane.folder / "controller.kubeconfig"
-    path.write_text(yaml.safe_dump(plane.kubeconfig_for(answer.status.token)))
-    return path
+    made = accounts.rendered(helm_bin, "gpuas")
+    accounts.create(admin, made)
+    return accounts.kubeconfig(plane, admin, made, plane.folder / "controller.kubeconfig")
 
 
 @pytest.fixture

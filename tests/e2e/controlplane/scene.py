@@ -51,19 +51,19 @@ class Scene:
         self.batch = client.BatchV1Api(admin)
         self.policy = client.PolicyV1Api(admin)
         self.cloud = cloud
-        self._kubeconfig = kubeconfig
-        self._home = home
+        self.kubeconfig = kubeconfig
+        self.home = home
 
     def command(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> list[str]:
-        path = self._home / f"{name}.yaml"
+        path = self.home / f"{name}.yaml"
         cloud = {"verda": {"base_url": self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}}
         path.write_text(json.dumps({**SETTINGS, **cloud, **(settings or {})}))
         return [
-            PROGRAM, "run", "--config", str(path), "--kubeconfig", str(self._kubeconfig), "--listen", "127.0.0.1:0",
+            PROGRAM, "run", "--config", str(path), "--kubeconfig", str(self.kubeconfig), "--listen", "127.0.0.1:0",
         ]  # fmt: skip
 
     def controller(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> Started:
-        return Started(self.command(settings, name), self._home)
+        return Started(self.command(settings, name), self.home)
 
     def pod(self, name: str, gpus: int, **spec: Any) -> None:
         limits = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
@@ -89,6 +89,15 @@ class Scene:
         found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
         return {event.reason: event.message for event in found}
 
+    def last_event(self, name: str) -> str:
+        found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
+        told = [event for event in found if event.last_timestamp]
+        newest = max((event.last_timestamp for event in told), default=None)
+        return " | ".join(event.message for event in told if event.last_timestamp == newest)
+
+    def config_maps(self, namespace: str) -> list[str]:
+        return [each.metadata.name for each in self.core.list_namespaced_config_map(namespace).items]
+
     def state(self) -> dict[str, Any]:
         with urlopen(self.cloud.removesuffix("/v1") + "/_sandbox/state", timeout=10) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)
@@ -113,8 +122,13 @@ def until(what: str, holds: Callable[[], object], within: float = 60.0) -> None:
 
 @contextlib.contextmanager
 def running(*controllers: Started) -> Iterator[None]:
+    """Ended afterwards; what they said last is told where the scenario fails."""
     try:
         yield
+    except BaseException:
+        for each in controllers:
+            print(*each.complaints[-40:], sep="\n")
+        raise
     finally:
         for each in controllers:
             each.end()

@@ -1,0 +1,105 @@
+"""The chart's rules are enough, each of them is needed, and without any one of them nothing is bought.
+
+What is used is read from the API server's audit log. What is refused is tried with a ServiceAccount of
+its own that has all rules but one.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from kubernetes import client
+
+from controller.cluster.rights import RIGHTS, Right
+from tests.e2e.controlplane import accounts
+from tests.e2e.controlplane.kubelets import Kubelets
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS, Scene, running, runs, until
+from tests.e2e.programs import Started, run
+
+STATUS = "gpu-autoscaler-status"
+# What asks of itself what it may do is granted to everybody who is authenticated.
+OF_EVERYBODY = {"create selfsubjectaccessreviews.authorization.k8s.io"}
+
+
+def asked_of(entry: dict[str, Any]) -> str:
+    """An entry of the audit log, as a line of the table of rights."""
+    target = entry["objectRef"]
+    group = f".{target['apiGroup']}" if target.get("apiGroup") else ""
+    part = f"/{target['subresource']}" if target.get("subresource") else ""
+    return f"{entry['verb']} {target['resource']}{group}{part}"
+
+
+def test_every_rule_is_used_and_nothing_else_is_asked_for(
+    scene: Scene, kubelets: Kubelets, plane: ControlPlane
+) -> None:
+    before = len(plane.audited(NAMESPACE))
+    pools = [SETTINGS["pools"][0] | {"max": 1}]
+    command = scene.command({"cluster_id": None, "pools": pools})
+    with running(Started(command, scene.home, {"DEPLOYMENT_NAME": "gpu-autoscaler"})):
+        scene.pod("train", 1)
+        until("it runs", lambda: runs(scene, "train"))
+        scene.pod("helper", 0, nodeName=scene.nodes()[0])
+        may_go = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+        scene.core.patch_namespaced_pod("helper", "default", {"metadata": {"annotations": may_go}})
+        scene.pod("late", 1)
+        until("the limit is told", lambda: "limit" in scene.events("late").get("NotTriggerScaleUp", ""))
+        until("the status is written", lambda: STATUS in scene.config_maps(NAMESPACE), 30)
+        for value, words in (("scale-up", "paused"), (None, "limit")):  # the same words again are counted
+            mark = {"metadata": {"annotations": {"gpu-autoscaler/pause": value}}}
+            scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, mark)
+            until(f"{words} is told last", lambda words=words: words in scene.last_event("late"), 30)
+        scene.delete_pod("late")
+        scene.delete_pod("train")
+        until("nothing is left in the account", scene.empty)
+        until("no Node is left", lambda: not scene.nodes())
+        time.sleep(1)
+    entries = [entry for entry in plane.audited(NAMESPACE)[before:] if entry.get("objectRef")]
+    refused = [asked_of(entry) for entry in entries if entry["responseStatus"]["code"] == 403]
+    assert not refused
+    used = {asked_of(entry) for entry in entries} - OF_EVERYBODY
+    assert used == {f"{right.verb} {right.resource}" for right in RIGHTS}
+
+
+def _path(right: Right) -> str:
+    return right.plural + (f"/{right.subresource}" if right.subresource else "")
+
+
+def without(objects: accounts.Objects, right: Right) -> accounts.Objects:
+    """The chart's objects, one verb on one resource taken out of their rules."""
+    found = 0
+    for each in objects:
+        if (each["kind"] == "Role") != right.own_namespace:
+            continue
+        for rule in each.get("rules", ()):
+            if (
+                right.group in rule["apiGroups"]
+                and _path(right) in rule["resources"]
+                and right.verb in rule["verbs"]
+            ):
+                rule["verbs"].remove(right.verb)
+                found += 1
+        if "rules" in each:
+            each["rules"] = [rule for rule in each["rules"] if rule["verbs"]]
+    assert found == 1, f"the chart has {found} rules for {right.verb} {right.resource}"
+    return objects
+
+
+@pytest.mark.parametrize("right", RIGHTS, ids=lambda right: f"{right.verb} {right.resource}")
+def test_without_any_one_rule_nothing_is_bought_and_the_missing_one_is_named(
+    scene: Scene, plane: ControlPlane, admin: client.ApiClient, helm_bin: str, right: Right
+) -> None:
+    objects = without(accounts.rendered(helm_bin, "lacking"), right)
+    accounts.create(admin, objects)
+    try:
+        scene.kubeconfig = accounts.kubeconfig(plane, admin, objects, scene.home / "lacking.kubeconfig")
+        scene.pod("train", 1)
+        ended = run(scene.command(), scene.home)
+    finally:
+        accounts.delete(admin, objects)
+    assert ended.returncode == 3
+    named = "" if right.resource != "secrets" else " join"
+    assert f"{right.verb} {right.resource}{named}" in ended.stderr
+    assert scene.state()["creates"] == 0
