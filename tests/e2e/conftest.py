@@ -13,13 +13,25 @@ import pytest
 LONGEST = 120  # seconds; a hung peer must not hang the whole run
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes many minutes runs only where it is asked for by its marker."""
+    if config.getoption("-m"):
+        return
+    slow = [item for item in items if item.get_closest_marker("full") or item.get_closest_marker("soak")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
+
+
 @pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
+def bounded(request: pytest.FixtureRequest) -> Iterator[None]:
+    marker = request.node.get_closest_marker("full") or request.node.get_closest_marker("soak")
+    limit = marker.kwargs["limit"] if marker else LONGEST
+
     def late(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"the test took longer than {LONGEST} s")
+        raise TimeoutError(f"the test took longer than {limit} s")
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(LONGEST)
+    signal.alarm(limit)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

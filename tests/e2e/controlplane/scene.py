@@ -57,7 +57,8 @@ class Scene:
     def command(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> list[str]:
         path = self.home / f"{name}.yaml"
         cloud = {"verda": {"base_url": self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}}
-        path.write_text(json.dumps({**SETTINGS, **cloud, **(settings or {})}))
+        told = {**SETTINGS, **cloud, **(settings or {})}
+        path.write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
         return [
             PROGRAM, "run", "--config", str(path), "--kubeconfig", str(self.kubeconfig), "--listen", "127.0.0.1:0",
         ]  # fmt: skip
@@ -108,6 +109,12 @@ class Scene:
         request = Request(url, data=json.dumps(body).encode(), method=method)  # noqa: S310
         with urlopen(request, timeout=10) as answer:  # noqa: S310
             answer.read()
+
+    def live(self) -> list[dict[str, Any]]:
+        """Instances that nobody has begun to delete."""
+        return [
+            each for each in self.state()["instances"] if each["status"] not in ("deleting", "discontinued")
+        ]
 
     def empty(self) -> bool:
         return not any(self.state()[part] for part in ("instances", "volumes", "trash", "scripts"))
