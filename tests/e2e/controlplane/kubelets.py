@@ -21,16 +21,19 @@ POLL = 0.2
 
 
 class Kubelets:
-    """A thread that follows the cloud; `gpu_delay` in seconds, `without_gpus` as a switch for tests."""
+    """A thread that follows the cloud. What goes wrong with machines is set by tests, for those to come."""
 
     def __init__(
         self, core: client.CoreV1Api, cloud: str, *, boot: float = 1.0, gpu_delay: float = 1.0
     ) -> None:
         self._core = core
         self._state = cloud.removesuffix("/v1") + "/_sandbox/state"
-        self._boot = boot
-        self._gpu_delay = gpu_delay
-        self.without_gpus = False
+        self.boot = boot  # seconds
+        self.gpu_delay = gpu_delay
+        self.without_gpus = False  # until it is set back
+        self.broken_gpus = 0  # of each machine that registers, so many are never offered
+        self.never_join = 0  # so many of the next machines never register: their script died
+        self._started_again: set[str] = set()
         self._known: dict[str, str] = {}  # instance id -> node
         self._seen_at: dict[str, float] = {}
         self._gpus_at: dict[str, tuple[float, int]] = {}
@@ -53,21 +56,44 @@ class Kubelets:
             for found in running.values():
                 if found["id"] in self._known:
                     continue
-                if now - self._seen_at.setdefault(found["id"], now) >= self._boot:
-                    self._register(found, now)
+                if now - self._seen_at.setdefault(found["id"], now) >= self.boot:
+                    self._begin(found, now)
+            for name in tuple(self._started_again):
+                self._started_again.discard(name)
+                self._known = {known: node for known, node in self._known.items() if node != name}
             for identity in [known for known in self._known if known not in running]:
                 self._fall_silent(self._known.pop(identity))
             for name in [
                 name for name, (at, _) in self._gpus_at.items() if now >= at and not self.without_gpus
             ]:
-                self._offer(name, self._gpus_at.pop(name)[1])
+                self.offer(name, self._gpus_at.pop(name)[1])
 
-    def _register(self, found: dict[str, Any], now: float) -> None:
-        told = _JOIN.search(found.get("script") or "")
+    # -- what tests do to them --------------------------------------------------------------------
+
+    def start_again(self, name: str) -> None:
+        """Its Node object was deleted, and a kubelet registers only when it starts."""
+        self._started_again.add(name)
+
+    def offer(self, name: str, gpus: int) -> None:
+        """The device plug-in of that node lists so many GPUs from now on."""
+        amount = {"nvidia.com/gpu": str(gpus)}
+        self._quietly(
+            self._core.patch_node_status, name, {"status": {"capacity": amount, "allocatable": amount}}
+        )
+
+    # -- what they do by themselves ---------------------------------------------------------------
+
+    def _begin(self, found: dict[str, Any], now: float) -> None:
         self._known[found["id"]] = ""
+        told = _JOIN.search(found.get("script") or "")
         if told is None:
             return
-        join = json.loads(told[1])
+        if self.never_join:
+            self.never_join -= 1
+        else:
+            self._register(found, json.loads(told[1]), now)
+
+    def _register(self, found: dict[str, Any], join: dict[str, Any], now: float) -> None:
         room = {
             "cpu": str(found["cpu"]["number_of_cores"]),
             "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 - 1)}Gi",
@@ -86,15 +112,9 @@ class Kubelets:
         }  # fmt: skip
         self._core.create_node(node)
         self._known[found["id"]] = join["node"]
-        gpus = int(found["gpu"]["number_of_gpus"])
-        if gpus:
-            self._gpus_at[join["node"]] = (now + self._gpu_delay, gpus)
-
-    def _offer(self, name: str, gpus: int) -> None:
-        amount = {"nvidia.com/gpu": str(gpus)}
-        self._quietly(
-            self._core.patch_node_status, name, {"status": {"capacity": amount, "allocatable": amount}}
-        )
+        gpus = int(found["gpu"]["number_of_gpus"]) - self.broken_gpus
+        if gpus > 0:
+            self._gpus_at[join["node"]] = (now + self.gpu_delay, gpus)
 
     def _fall_silent(self, name: str) -> None:
         """The Node's state is not known any more.

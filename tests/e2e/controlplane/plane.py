@@ -25,6 +25,7 @@ import yaml
 
 START_WITHIN = 60.0
 ADMIN = "e2e-admin"
+ENDLESS = "e2e/endless"  # annotation of a Job's pod: its work does not end by itself
 # Who asked for what, of service accounts that are not the cluster's own; never a body.
 AUDIT = {
     "apiVersion": "audit.k8s.io/v1",
@@ -129,7 +130,7 @@ class ControlPlane:
             "--service-account-private-key-file", str(key), "--root-ca-file", str(self.certificate),
             "--use-service-account-credentials", "--node-monitor-grace-period=20s",
         )  # fmt: skip
-        stages = [f"--config={path}" for path in sorted((self._programs / "stages").glob("*.yaml"))]
+        stages = [f"--config={path}" for path in self._stages()]
         self.run(
             "kwok", "--kubeconfig", str(self.kubeconfig), *stages,
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
@@ -139,6 +140,18 @@ class ControlPlane:
             "the default service account exists",
             lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
         )
+
+    def _stages(self) -> list[Path]:
+        """As they come with KWOK, but a Job's pod that says so does not complete at once."""
+        made = []
+        for path in sorted((self._programs / "stages").glob("*.yaml")):
+            stage = yaml.safe_load(path.read_text())
+            if stage["metadata"]["name"] == "pod-complete":
+                unless = {"key": f'.metadata.annotations["{ENDLESS}"]', "operator": "DoesNotExist"}
+                stage["spec"]["selector"]["matchExpressions"].append(unless)
+            made.append(self.folder / path.name)
+            made[-1].write_text(yaml.safe_dump(stage))
+        return made
 
     def run(self, program: str, *words: str) -> None:
         self._commands[program] = [str(self._programs / program), *words]

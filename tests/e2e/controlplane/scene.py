@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from kubernetes import client
+from kubernetes.client.exceptions import ApiException
 
-from tests.e2e.programs import PROGRAM, Started
+from tests.e2e.programs import PROGRAM, Started, environment
 
 NAMESPACE = "gpu-autoscaler"
 SETTINGS: dict[str, Any] = {
@@ -50,32 +52,45 @@ class Scene:
         self.core = client.CoreV1Api(admin)
         self.batch = client.BatchV1Api(admin)
         self.policy = client.PolicyV1Api(admin)
+        self.apps = client.AppsV1Api(admin)
         self.cloud = cloud
         self.kubeconfig = kubeconfig
         self.home = home
 
+    # -- programs -----------------------------------------------------------------------------------
+
     def command(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> list[str]:
+        return [*self._words("run", settings, name), "--listen", "127.0.0.1:0"]
+
+    def _words(self, verb: str, settings: Mapping[str, Any] | None, name: str) -> list[str]:
         path = self.home / f"{name}.yaml"
         cloud = {"verda": {"base_url": self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}}
         told = {**SETTINGS, **cloud, **(settings or {})}
         path.write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
-        return [
-            PROGRAM, "run", "--config", str(path), "--kubeconfig", str(self.kubeconfig), "--listen", "127.0.0.1:0",
-        ]  # fmt: skip
+        return [PROGRAM, verb, "--config", str(path), "--kubeconfig", str(self.kubeconfig)]
 
     def controller(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> Started:
         return Started(self.command(settings, name), self.home)
 
-    def pod(self, name: str, gpus: int, **spec: Any) -> None:
-        limits = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-        container = {"name": "work", "image": "work", "resources": {"limits": limits}}
-        self.core.create_namespaced_pod(
-            "default",
-            {
-                "metadata": {"name": name},
-                "spec": {"restartPolicy": "Never", "containers": [container], **spec},
-            },
-        )
+    def planned(self, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """What `plan` would do now, asked of the live world; it changes nothing."""
+        told = subprocess.run(
+            [*self._words("plan", settings, "plan"), "--json"],
+            capture_output=True, text=True, check=True, timeout=60, env=environment(self.home),
+        ).stdout  # fmt: skip
+        actions: list[dict[str, Any]] = json.loads(told)["actions"]
+        return actions
+
+    # -- the cluster --------------------------------------------------------------------------------
+
+    def pod(
+        self, name: str, gpus: int, *, namespace: str = "default", meta: Mapping[str, Any] | None = None, **spec: Any
+    ) -> None:  # fmt: skip
+        body = {
+            "metadata": {"name": name, **(meta or {})},
+            "spec": {"restartPolicy": "Never", "containers": [container(gpus)], **spec},
+        }
+        self.core.create_namespaced_pod(namespace, body)
 
     def phase(self, name: str) -> str:
         return str(self.core.read_namespaced_pod(name, "default").status.phase)
@@ -99,6 +114,17 @@ class Scene:
     def config_maps(self, namespace: str) -> list[str]:
         return [each.metadata.name for each in self.core.list_namespaced_config_map(namespace).items]
 
+    def pods_of(self, owner: str) -> list[Any]:
+        """Pods of a Job, ReplicaSet or DaemonSet, those that are not being deleted."""
+        return [
+            pod
+            for pod in self.core.list_namespaced_pod("default").items
+            if pod.metadata.deletion_timestamp is None
+            and any(ref.name == owner for ref in pod.metadata.owner_references or ())
+        ]
+
+    # -- the cloud ----------------------------------------------------------------------------------
+
     def state(self) -> dict[str, Any]:
         with urlopen(self.cloud.removesuffix("/v1") + "/_sandbox/state", timeout=10) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)
@@ -115,6 +141,26 @@ class Scene:
         return [
             each for each in self.state()["instances"] if each["status"] not in ("deleting", "discontinued")
         ]
+
+    def bought(self) -> list[tuple[str, str]]:
+        """Type and location of everything in the account, in order."""
+        return sorted((i["instance_type"], i["location"]) for i in self.state()["instances"])
+
+    def console(self, path: str, body: Any, method: str = "PUT") -> Any:
+        """What a person, or another program, does through the cloud's own API."""
+        words = {
+            "grant_type": "client_credentials",
+            "client_id": "person",
+            "client_secret": "person-not-a-key",
+        }
+        token = self._api("POST", "/oauth2/token", words, {})["access_token"]
+        return self._api(method, path, body, {"Authorization": f"Bearer {token}"})
+
+    def _api(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
+        asked = Request(self.cloud + path, json.dumps(body).encode(), dict(headers), method=method)  # noqa: S310
+        with urlopen(asked, timeout=10) as answer:  # noqa: S310
+            text = answer.read()
+            return json.loads(text) if text else None
 
     def empty(self) -> bool:
         return not any(self.state()[part] for part in ("instances", "volumes", "trash", "scripts"))
@@ -145,6 +191,21 @@ def runs(scene: Scene, *names: str) -> bool:
     return all(scene.phase(name) in ("Running", "Succeeded") for name in names)
 
 
+def container(gpus: int, cpu: str = "1", **more: Any) -> dict[str, Any]:
+    limits = {"cpu": cpu} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    return {"name": "work", "image": "work", "resources": {"limits": limits}, **more}
+
+
+def deadlines(**more: Any) -> dict[str, Any]:
+    """Settings with these deadlines beside the usual ones."""
+    return {"deadlines": {**SETTINGS["deadlines"], **more}}
+
+
+def pool(**more: Any) -> dict[str, Any]:
+    """Settings with one pool, as the usual one but for this."""
+    return {"pools": [{**SETTINGS["pools"][0], **more}]}
+
+
 def clean(scene: Scene) -> None:
     """Leave the shared cluster as it was found."""
     core = scene.core
@@ -152,10 +213,26 @@ def clean(scene: Scene) -> None:
         scene.batch.delete_namespaced_job(job.metadata.name, "default", propagation_policy="Background")
     for budget in scene.policy.list_namespaced_pod_disruption_budget("default").items:
         scene.policy.delete_namespaced_pod_disruption_budget(budget.metadata.name, "default")
-    for pod in core.list_namespaced_pod("default").items:
-        core.delete_namespaced_pod(pod.metadata.name, "default", grace_period_seconds=0)
+    for each in scene.apps.list_namespaced_replica_set("default").items:
+        scene.apps.delete_namespaced_replica_set(
+            each.metadata.name, "default", propagation_policy="Background"
+        )
+    for each in scene.apps.list_namespaced_daemon_set("default").items:
+        scene.apps.delete_namespaced_daemon_set(
+            each.metadata.name, "default", propagation_policy="Background"
+        )
     for node in core.list_node().items:
         core.delete_node(node.metadata.name)
+    until("no pod is left", lambda: not _pods_left(core), 30)
     for name in ("gpu-autoscaler-ledger", "gpu-autoscaler-status"):
         if any(m.metadata.name == name for m in core.list_namespaced_config_map(NAMESPACE).items):
             core.delete_namespaced_config_map(name, NAMESPACE)
+
+
+def _pods_left(core: client.CoreV1Api) -> list[Any]:
+    """A controller may have made one more just before it learned that its object is gone."""
+    found: list[Any] = core.list_namespaced_pod("default").items
+    for pod in found:
+        with contextlib.suppress(ApiException):  # the garbage collector was faster
+            core.delete_namespaced_pod(pod.metadata.name, "default", grace_period_seconds=0)
+    return found

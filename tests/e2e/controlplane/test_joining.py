@@ -1,0 +1,90 @@
+"""Machines that run and take their time to be of use, or never are."""
+
+from __future__ import annotations
+
+import time
+
+from tests.e2e.controlplane.kubelets import Kubelets
+from tests.e2e.controlplane.scene import Scene, deadlines, pool, running, runs, until
+
+ONE_TYPE = pool(instance_types=["1A100.22V"])
+
+
+def test_gpus_that_come_late_buy_nothing_more_and_start_no_idle_clock(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    kubelets.without_gpus = True
+    with running(scene.controller({"scale_down": {"cooldown": "1s"}})):
+        scene.pod("first", 1)
+        until("its machine has registered", lambda: len(scene.nodes()) == 1)
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            node = scene.core.list_node().items[0]
+            assert "gpu-autoscaler/idle-since" not in (node.metadata.annotations or {})
+            assert not [t for t in node.spec.taints or () if t.key.startswith("gpu-autoscaler/")]
+            time.sleep(0.2)
+        assert scene.state()["creates"] == 1
+        kubelets.without_gpus = False
+        until("it runs", lambda: runs(scene, "first"))
+        assert scene.state()["creates"] == 1
+
+
+def test_gpus_that_flap_right_after_the_join_are_waited_for(scene: Scene, kubelets: Kubelets) -> None:
+    kubelets.without_gpus = True
+    with running(scene.controller(deadlines(gpu_settle="3s"))):
+        scene.pod("first", 1)
+        until("its machine has registered", lambda: len(scene.nodes()) == 1)
+        name = scene.nodes()[0]
+        for gpus in (1, 0, 1, 0):
+            kubelets.offer(name, gpus)
+            time.sleep(0.6)
+        scene.pod("second", 1)
+        until("a machine for the second is ordered", lambda: scene.state()["creates"] == 2)
+        kubelets.without_gpus = False
+        until("both run", lambda: runs(scene, "first", "second"))
+        assert name in scene.nodes()
+        assert scene.state()["creates"] == 2
+
+
+def test_a_machine_whose_script_dies_is_replaced_once_and_its_pod_is_told(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    kubelets.never_join = 1
+    with running(scene.controller(deadlines(join="3s", backoff={"first": "2s", "most": "60s"}) | ONE_TYPE)):
+        scene.pod("train", 1)
+        until("it is told that its machine never joined", lambda: "MachineFailed" in scene.events("train"))
+        assert "never joined the cluster" in scene.events("train")["MachineFailed"]
+        until("it runs", lambda: runs(scene, "train"))
+        state = scene.state()
+        assert (state["creates"], len(state["instances"]), len(state["volumes"])) == (2, 1, 1)
+
+
+def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, kubelets: Kubelets) -> None:
+    kubelets.without_gpus = True
+    with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | ONE_TYPE)):
+        scene.pod("train", 1)
+        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
+        assert "nvidia.com/gpu: 0 of 1" in scene.events("train")["MachineFailed"]
+        until("it was replaced", lambda: scene.state()["creates"] == 2)
+        until("both are gone", scene.empty)
+        time.sleep(4)  # twice the longest back-off
+        assert scene.state()["creates"] == 2
+        assert "nothing more is bought" in scene.events("train")["NotTriggerScaleUp"]
+        assert not scene.nodes()
+        scene.delete_pod("train")
+        kubelets.without_gpus = False
+        scene.pod("train", 1)
+        until("made anew it gets a machine, and runs", lambda: runs(scene, "train"))
+
+
+def test_a_machine_with_fewer_gpus_than_promised_is_replaced(scene: Scene, kubelets: Kubelets) -> None:
+    kubelets.broken_gpus = 1
+    settings = deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | pool(instance_types=["2A100.44V"])
+    with running(scene.controller(settings)):
+        scene.pod("train", 2)
+        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
+        assert "nvidia.com/gpu: 1 of 2" in scene.events("train")["MachineFailed"]
+        kubelets.broken_gpus = 0
+        until("it runs", lambda: runs(scene, "train"))
+        until("only the good one is left", lambda: len(scene.state()["instances"]) == 1)
+        assert scene.state()["creates"] == 2
