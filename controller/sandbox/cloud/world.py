@@ -16,6 +16,7 @@ from controller.sandbox.cloud.auth import Tokens
 from controller.sandbox.cloud.limits import RateLimits, too_many
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.state import State
+from controller.sandbox.cloud.visits import Visits
 from controller.sandbox.faults import without_version
 from controller.sandbox.wire import Request, Response
 
@@ -124,6 +125,7 @@ class CloudWorld:
         self.state.on_empty = lambda: lifecycle.run_out(self.state)
         self.tokens = Tokens(random.Random(rng.getrandbits(64)))  # log-ins must not change the weather
         self.limits = RateLimits()
+        self.visits = Visits()
 
     def tick(self) -> float | None:
         """Fire what is due; real seconds until the next timer, None when there is none."""
@@ -132,19 +134,20 @@ class CloudWorld:
         return None if moment is None else max(0.0, moment - self.state.now)
 
     def handle(self, request: Request) -> Response:
+        arrived = self.state.clock()
         self.state.advance()
-        settings = self.state.settings
+        parts = _parts(without_version(request.path))
+        ours = parts[:1] == ("_sandbox",)
         try:
-            return self._answer(request)
+            response = self._control(request, parts) if ours else self._answer(request, parts)
         except Refusal as refusal:
-            return refusal.response(as_list=settings.error_message_as_list)
+            response = refusal.response(as_list=self.state.settings.error_message_as_list)
+        if not ours:
+            self.visits.note(arrived, request.method, "/" + "/".join(parts), response.status)
+        return response
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request, parts: tuple[str, ...]) -> Response:
         state, settings = self.state, self.state.settings
-        path = without_version(request.path)
-        parts = _parts(path)
-        if parts[:1] == ("_sandbox",):
-            return self._control(request, parts)
         if settings.strict_user_agent and not request.headers.get("user-agent"):
             raise Refusal(400, "user-agent header is required")
         if parts == ("oauth2", "token") and request.method == "POST":
@@ -175,6 +178,8 @@ class CloudWorld:
         if request.method == "POST" and parts == ("_sandbox", "revoke-tokens"):
             self.tokens.revoke_all()
             return Response(204)
+        if request.method == "GET" and parts == ("_sandbox", "requests"):
+            return Response.of_json(200, self.visits.shown(request))
         found = _find(CONTROL, request.method, parts)
         if found is None:
             raise Refusal(404, f"the sandbox has no {request.method} {request.path}")
