@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from kubernetes import client, config
 
-from tests.e2e.controlplane import accounts
+from tests.e2e.controlplane import access
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
-from tests.e2e.controlplane.scene import NAMESPACE, Scene, clean
+from tests.e2e.controlplane.scene import Scene, clean
 from tests.e2e.programs import PROGRAM, started
 
 
@@ -39,15 +39,7 @@ def admin(plane: ControlPlane) -> client.ApiClient:
 
 @pytest.fixture(scope="session")
 def controller_kubeconfig(plane: ControlPlane, admin: client.ApiClient, helm_bin: str) -> Path:
-    """Of the controller's own ServiceAccount, with exactly the rights of the chart."""
-    core = client.CoreV1Api(admin)
-    core.create_namespace({"metadata": {"name": NAMESPACE}})
-    core.create_namespaced_secret(
-        NAMESPACE, {"metadata": {"name": "join"}, "stringData": {"token": "K10x::server:y"}}
-    )
-    made = accounts.rendered(helm_bin, "gpuas")
-    accounts.create(admin, made)
-    return accounts.kubeconfig(plane, admin, made, plane.folder / "controller.kubeconfig")
+    return access.controller_kubeconfig(plane, admin, helm_bin)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from kubernetes import client
 
 from controller.cluster.rights import RIGHTS, Right
-from tests.e2e.controlplane import accounts
+from tests.e2e.controlplane import access
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS, Scene, running, runs, until
@@ -67,7 +67,7 @@ def _path(right: Right) -> str:
     return right.plural + (f"/{right.subresource}" if right.subresource else "")
 
 
-def without(objects: accounts.Objects, right: Right) -> accounts.Objects:
+def without(objects: access.Objects, right: Right) -> access.Objects:
     """The chart's objects, one verb on one resource taken out of their rules."""
     found = 0
     for each in objects:
@@ -91,14 +91,14 @@ def without(objects: accounts.Objects, right: Right) -> accounts.Objects:
 def test_without_any_one_rule_nothing_is_bought_and_the_missing_one_is_named(
     scene: Scene, plane: ControlPlane, admin: client.ApiClient, helm_bin: str, right: Right
 ) -> None:
-    objects = without(accounts.rendered(helm_bin, "lacking"), right)
-    accounts.create(admin, objects)
+    objects = without(access.rendered(helm_bin, "lacking"), right)
+    access.create(admin, objects)
     try:
-        scene.kubeconfig = accounts.kubeconfig(plane, admin, objects, scene.home / "lacking.kubeconfig")
+        scene.kubeconfig = access.kubeconfig(plane, admin, objects, scene.home / "lacking.kubeconfig")
         scene.pod("train", 1)
         ended = run(scene.command(), scene.home)
     finally:
-        accounts.delete(admin, objects)
+        access.delete(admin, objects)
     assert ended.returncode == 3
     named = "" if right.resource != "secrets" else " join"
     assert f"{right.verb} {right.resource}{named}" in ended.stderr

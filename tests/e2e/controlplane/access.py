@@ -19,6 +19,18 @@ from tests.e2e.programs import ROOT
 Objects = list[dict[str, Any]]
 
 
+def controller_kubeconfig(plane: ControlPlane, admin: client.ApiClient, helm: str) -> Path:
+    """Make namespace, join token, ServiceAccount and rights, and the kubeconfig of that account."""
+    core = client.CoreV1Api(admin)
+    core.create_namespace({"metadata": {"name": NAMESPACE}})
+    core.create_namespaced_secret(
+        NAMESPACE, {"metadata": {"name": "join"}, "stringData": {"token": "K10x::server:y"}}
+    )
+    made = rendered(helm, "gpuas")
+    create(admin, made)
+    return kubeconfig(plane, admin, made, plane.folder / "controller.kubeconfig")
+
+
 def rendered(helm_bin: str, release: str) -> Objects:
     """What the chart makes of a release that decides who may do what."""
     values = yaml.safe_dump({"config": SETTINGS, "existingSecret": "verda"})
@@ -62,7 +74,12 @@ def _calls(admin: client.ApiClient, verb: str) -> dict[str, Callable[[Any], obje
 def kubeconfig(plane: ControlPlane, admin: client.ApiClient, objects: Objects, path: Path) -> Path:
     """With a fresh token of the ServiceAccount among these objects."""
     account = next(each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount")
-    asked = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
-    answer = client.CoreV1Api(admin).create_namespaced_service_account_token(account, NAMESPACE, asked)
-    path.write_text(yaml.safe_dump(plane.kubeconfig_for(answer.status.token)))
+    token = token_of(client.CoreV1Api(admin), account, NAMESPACE)
+    path.write_text(yaml.safe_dump(plane.kubeconfig_for(token)))
     return path
+
+
+def token_of(core: client.CoreV1Api, account: str, namespace: str) -> str:
+    asked = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+    answer = core.create_namespaced_service_account_token(account, namespace, asked)
+    return str(answer.status.token)
