@@ -1,8 +1,7 @@
 """Which labels, taints and resources a machine may be given.
 
-A kubelet checks `--node-labels` itself and exits on a label that it may not set, which costs a machine
-that never joins; so the same list is applied here, before anything is bought. It may set any label
-outside `kubernetes.io` and `k8s.io`, and inside them only those below.
+Whatever would cost a machine that never joins, such as a label on which its kubelet exits, is refused
+here, before anything is bought.
 """
 
 from __future__ import annotations
@@ -13,26 +12,11 @@ from typing import Any
 
 from controller.config.values import Path, parse_text, several, wrong
 from controller.domain import names
+from controller.domain.node_labels import kubelet_may_set
 from controller.domain.quantity import QuantityError, parse_quantity
 
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_ALLOWED_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_ALLOWED = frozenset(
-    {
-        names.LABEL_HOSTNAME,
-        names.LABEL_OS,
-        names.LABEL_ARCH,
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-        names.LABEL_INSTANCE_TYPE,
-        names.LABEL_ZONE,
-        names.LABEL_REGION,
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-    }
-)
 # Facts about a machine that we or its kubelet state; a pool cannot state them otherwise.
 FACTS = frozenset(
     {
@@ -45,10 +29,6 @@ FACTS = frozenset(
     }
 )
 _PLAIN_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
-
-
-def _inside(domain: str, parent: str) -> bool:
-    return domain == parent or domain.endswith("." + parent)
 
 
 def key_problem(key: str) -> str:
@@ -66,12 +46,9 @@ def label_problem(key: str) -> str:
     problem = key_problem(key)
     if problem:
         return problem
-    domain, _, _ = key.rpartition("/")
     if key.startswith(names.PREFIX):
         return f"a label without the prefix {names.PREFIX}, which is reserved for the autoscaler's own"
-    if not (_inside(domain, "kubernetes.io") or _inside(domain, "k8s.io")):
-        return ""
-    if key in _ALLOWED or any(_inside(domain, allowed) for allowed in _ALLOWED_DOMAINS):
+    if kubelet_may_set(key):
         return ""
     return f"another label: a kubelet may not set {key} on itself and would exit, so the machine would never join"
 

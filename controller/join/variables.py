@@ -14,8 +14,8 @@ from typing import Any
 
 from controller.domain import names
 from controller.domain.kube import Taint
+from controller.domain.node_labels import kubelet_may_set
 from controller.join.entry import Entry, exact_version, k3s_release, minor_version, server_address
-from controller.join.labels import kubelet_may_set
 from controller.join.protocol import JoinError, Joining
 
 _BOOTSTRAP_TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")

@@ -14,22 +14,10 @@ from typing import Any
 
 import yaml
 
+from controller.domain.node_labels import kubelet_may_set
 from controller.sandbox.cluster.resources import Obj
 
 _LINE = re.compile(r"^# gpuas-join (\{.*\})\s*$", re.MULTILINE)
-ALLOWED = {
-    "kubernetes.io/hostname",
-    "kubernetes.io/os",
-    "kubernetes.io/arch",
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-    "beta.kubernetes.io/instance-type",
-    "node.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-}
 
 
 @dataclass(frozen=True)
@@ -135,16 +123,4 @@ def _named(prefix: Any, each: Any) -> Any:
 
 def refused_labels(labels: dict[str, str]) -> list[str]:
     """The keys that make a kubelet exit."""
-    return sorted(key for key in labels if not _may_set(key))
-
-
-def _may_set(key: str) -> bool:
-    if key in ALLOWED:
-        return True
-    domain = key.rpartition("/")[0]
-    if not domain:
-        return True
-    for own in ("kubelet.kubernetes.io", "node.kubernetes.io"):
-        if domain == own or domain.endswith("." + own):
-            return True
-    return not any(domain == d or domain.endswith("." + d) for d in ("kubernetes.io", "k8s.io"))
+    return sorted(key for key in labels if not kubelet_may_set(key))

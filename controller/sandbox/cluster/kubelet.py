@@ -11,9 +11,10 @@ import logging
 import random
 from dataclasses import dataclass, field
 
+from controller.domain.node_labels import WELL_KNOWN
 from controller.sandbox.cluster import nodeinfo
 from controller.sandbox.cluster.agenda import Agenda, Timer, Work
-from controller.sandbox.cluster.join import ALLOWED, Join, Machine, refused_labels
+from controller.sandbox.cluster.join import Join, Machine, refused_labels
 from controller.sandbox.cluster.nodeinfo import GPU
 from controller.sandbox.cluster.recorder import Recorder
 from controller.sandbox.cluster.resources import LEASES, NODES, Obj
@@ -139,7 +140,7 @@ class Machines:
     def _take_over(self, old: Obj, made: Obj) -> Obj:
         """The object keeps its identity; only well-known labels and the status follow the kubelet."""
         labels = made["metadata"]["labels"]
-        ours = {key: value for key, value in labels.items() if key in ALLOWED}
+        ours = {key: value for key, value in labels.items() if key in WELL_KNOWN}
         old["metadata"]["labels"] = (old["metadata"].get("labels") or {}) | ours
         for figures in ("capacity", "allocatable"):
             # Extended resources are zero until their plug-in is heard again.

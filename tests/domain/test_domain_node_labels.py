@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.join.labels import kubelet_may_set
+from controller.domain.node_labels import kubelet_may_set
 
 
 @pytest.mark.parametrize(
