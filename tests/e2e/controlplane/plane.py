@@ -80,9 +80,13 @@ class ControlPlane:
     def start(self) -> None:
         (self.folder / "pki").mkdir(parents=True)
         key = self.folder / "sa.key"
-        subprocess.run(
-            ["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True, timeout=30
-        )
+        authority = [str(self.folder / name) for name in ("clients.crt", "clients.key")]
+        for words in (
+            ["genrsa", "-out", str(key), "2048"],
+            ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=clients", "-days", "30",
+             "-out", authority[0], "-keyout", authority[1]],
+        ):  # fmt: skip
+            subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=30)
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self._token},{ADMIN},{ADMIN},"system:masters"\n')
         policy = self.folder / "audit.yaml"
@@ -100,6 +104,7 @@ class ControlPlane:
             "--service-account-signing-key-file", str(key), "--service-account-issuer", "https://e2e.local",
             "--token-auth-file", str(tokens), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range",
             "10.77.0.0/16", "--enable-bootstrap-token-auth", "--allow-privileged", "-v", "0",
+            "--client-ca-file", authority[0], "--enable-admission-plugins", "NodeRestriction",
             "--audit-policy-file", str(policy), "--audit-log-path", str(self.folder / "audit.log"),
         )  # fmt: skip
         self._wait("the API server is ready", lambda: self._get("/readyz") is not None)
@@ -129,6 +134,7 @@ class ControlPlane:
             "kube-controller-manager", *common, "--secure-port", str(free_port()),
             "--service-account-private-key-file", str(key), "--root-ca-file", str(self.certificate),
             "--use-service-account-credentials", "--node-monitor-grace-period=20s",
+            "--cluster-signing-cert-file", authority[0], "--cluster-signing-key-file", authority[1],
         )  # fmt: skip
         stages = [f"--config={path}" for path in self._stages()]
         self.run(
