@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from controller.domain import names
 
+# Where a cloud controller runs it writes the type under this older name too; elsewhere nobody does.
+OLD_INSTANCE_TYPE = "beta.kubernetes.io/instance-type"
 # Also the labels that a kubelet corrects on a Node of its name that it finds; all others it leaves.
 WELL_KNOWN = frozenset(
     {
@@ -21,7 +23,7 @@ WELL_KNOWN = frozenset(
         names.LABEL_REGION,
         "beta.kubernetes.io/os",
         "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
+        OLD_INSTANCE_TYPE,
         "failure-domain.beta.kubernetes.io/zone",
         "failure-domain.beta.kubernetes.io/region",
     }

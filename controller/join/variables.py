@@ -14,7 +14,7 @@ from typing import Any
 
 from controller.domain import names
 from controller.domain.kube import Taint
-from controller.domain.node_labels import kubelet_may_set
+from controller.domain.node_labels import OLD_INSTANCE_TYPE, kubelet_may_set
 from controller.join.entry import Entry, exact_version, k3s_release, minor_version, server_address
 from controller.join.protocol import JoinError, Joining
 
@@ -109,11 +109,17 @@ def join_configuration(joining: Joining, entry: Entry, token: str) -> dict[str, 
 
 
 def own_labels(joining: Joining) -> dict[str, str]:
-    """The labels that the kubelet registers with; those it may not set are added to the Node later."""
-    for key, value in joining.labels.items():
+    """The labels that the kubelet registers with; those it may not set are added to the Node later.
+
+    Pods may select the type by its older name, and it is planned with; so it has to be there everywhere.
+    """
+    labels = dict(joining.labels)
+    if kind := labels.get(names.LABEL_INSTANCE_TYPE):
+        labels.setdefault(OLD_INSTANCE_TYPE, kind)
+    for key, value in labels.items():
         if not _is_key(key) or (value and not _NAME_PART.fullmatch(value)):
             raise JoinError(f"label {key}={value} is not one that Kubernetes accepts")
-    return {key: value for key, value in sorted(joining.labels.items()) if kubelet_may_set(key)}
+    return {key: value for key, value in sorted(labels.items()) if kubelet_may_set(key)}
 
 
 def check_taints(taints: tuple[Taint, ...]) -> None:

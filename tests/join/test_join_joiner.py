@@ -15,6 +15,9 @@ from controller.domain.kube import Taint
 from controller.join.entry import fault
 from controller.join.joiner import Entry, ScriptJoiner
 from controller.join.protocol import Joiner, JoinError, Joining, Prepared
+from controller.join.variables import own_labels
+from controller.planning import predict
+from tests.planning.worlds import offers, pool
 
 TOKEN = "abcdef.0123456789abcdef"
 HASH = "a" * 64
@@ -100,7 +103,8 @@ async def test_every_script_says_whose_it_is_and_bash_accepts_it(entry: Entry) -
     assert json.loads(text) == {
         "node": NAME,
         "provider_id": f"verda://{NAME}",
-        "labels": {k: v for k, v in JOINING.labels.items() if k != "node-role.kubernetes.io/gpu"},
+        "labels": {k: v for k, v in JOINING.labels.items() if k != "node-role.kubernetes.io/gpu"}
+        | {"beta.kubernetes.io/instance-type": "1A100.22V"},
         "taints": [
             {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
             {"key": names.TAINT_STARTUP, "value": "", "effect": "NoSchedule"},
@@ -109,6 +113,28 @@ async def test_every_script_says_whose_it_is_and_bash_accepts_it(entry: Entry) -
     assert syntax_errors(script) == ""
     assert "{{" not in script
     assert "# include" not in script
+
+
+def test_every_label_that_is_planned_with_is_written_unless_the_kubelet_or_nvidia_writes_it() -> None:
+    given = pool(labels={"team": "ml"})
+    for offer in offers():
+        joining = msgspec.structs.replace(JOINING, labels=predict.own_labels(given, offer, NAME))
+        rest = set(predict.labels_of(given, offer, NAME).items()) - set(own_labels(joining).items())
+        assert {key for key, _ in rest if not key.startswith("nvidia.com/")} == {
+            names.LABEL_HOSTNAME,
+            names.LABEL_OS,
+            names.LABEL_ARCH,
+            "beta.kubernetes.io/os",
+            "beta.kubernetes.io/arch",
+        }
+
+
+def test_a_pool_may_say_the_older_name_of_the_type_itself() -> None:
+    labels = JOINING.labels | {"beta.kubernetes.io/instance-type": "own"}
+    assert (
+        own_labels(msgspec.structs.replace(JOINING, labels=labels))["beta.kubernetes.io/instance-type"]
+        == "own"
+    )
 
 
 @pytest.mark.parametrize("entry", [K3S, KUBEADM], ids=["k3s", "kubeadm"])
