@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint e2e e2e-full bench clean
+.PHONY: demo test lint e2e e2e-full soak bench clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -31,6 +31,10 @@ e2e: $(STAMP)
 # The scenarios again, and those with the product's own times. About half an hour.
 e2e-full: $(STAMP)
 	tests/e2e/run -m "not soak"
+
+# Random trouble for SOAK_MINUTES (20); SOAK_SEED repeats a course of events.
+soak: $(STAMP)
+	tests/e2e/run -m soak --numprocesses 0 -s
 
 bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench latency
