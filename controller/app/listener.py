@@ -11,7 +11,7 @@ from controller.cluster.protocol import Subject, View, Writer
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.plan import Explanation, Plan
-from controller.report.events import SCALE_DOWN_FAILED, Events, Told
+from controller.report.events import FAILED, SCALE_DOWN_FAILED, Events, Told
 from controller.report.metrics import Metrics
 
 log = logging.getLogger("gpu_autoscaler.fleet")
@@ -68,7 +68,10 @@ class Reporter:
     def phase_changed(self, before: Machine, after: Machine) -> None:
         if after.reason is not None and after.failed and after.reason is not before.reason:
             self._metrics.failures.labels(after.reason.value).inc()
-            self._on_node(after, "Warning", "MachineFailed", after.note)
+            self._on_node(after, "Warning", FAILED, after.note)
+            if before.phase.on_the_way:
+                for told in self._events.of_failure(after):
+                    self._send(told)
         if after.phase is Phase.TOMBSTONE or (before.phase is Phase.BOOTING and not after.script_id):
             self.on_leftovers()  # a crash may have left a script that no record names
         if after.phase is Phase.READY and before.phase is Phase.STARTED:

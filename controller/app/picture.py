@@ -39,6 +39,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         offers=fleet.catalogue.offers,
         refusals=fleet.active_refusals(),
         observed=fleet.ledger.figures,
-        disappointed={key: tuple(found) for key, found in fleet.ledger.disappointed.items()},
+        disappointed={pod: tuple(found) for pod, found in fleet.ledger.disappointed.items()},
+        given_up={pod: dict(found) for pod, found in fleet.ledger.given_up.items()},
         launches=tuple(fleet.ledger.launches),
     )

@@ -213,9 +213,14 @@ def _known(row: Any, keys: Iterable[str], *needed: str) -> dict[str, Any]:
     return row
 
 
+def reason(key: str, value: Any) -> Reason:
+    _one_of(key, value, [known.value for known in Reason])
+    return Reason(value)
+
+
 def refusal(row: Any) -> Refusal:
     row = _known(row, Refusal.__struct_fields__, "offer", "reason", "until")
-    _one_of("reason", row["reason"], [reason.value for reason in Reason])
+    reason("reason", row["reason"])
     return msgspec.convert({**row, "until": moment("until", row["until"])}, Refusal)
 
 

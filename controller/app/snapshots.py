@@ -28,6 +28,7 @@ from controller.app.snapshot_rows import (
     money,
     named,
     offer,
+    reason,
     refusal,
     shown,
     time_of_picture,
@@ -57,6 +58,7 @@ KEYS = frozenset(
     {
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "machines", "offers",
         "refusals", "observed", "launches", "spent_this_month", "pause", "disappointed",
+        "given_up",
     }
 )  # fmt: skip
 
@@ -85,6 +87,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "spent_this_month": str(snapshot.spent_this_month),
         "pause": snapshot.policy.pause,
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
+        "given_up": {pod: dict(found) for pod, found in snapshot.given_up.items()},
     }
 
 
@@ -126,6 +129,11 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             pod: tuple(_each(found, pod, lambda name: words("", name)))
             for found in [mapping("disappointed", data.get("disappointed"))]
             for pod in sorted(found)
+        },
+        given_up={
+            pod: {name: reason(f"given_up.{pod}.{name}", code) for name, code in sorted(found.items())}
+            for pod, rows in sorted(mapping("given_up", data.get("given_up")).items())
+            for found in [mapping(f"given_up.{pod}", rows)]
         },
         spent_this_month=money("spent_this_month", 0 if spent is None else spent),
     ), settings

@@ -150,6 +150,11 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def identity(self) -> str:
+        """Of this very pod: a StatefulSet's next one has the same key."""
+        return f"{self.key} {self.uid}".rstrip()
+
+    @property
     def finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
 

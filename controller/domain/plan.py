@@ -38,9 +38,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     observed: Mapping[str, Resources] = {}  # by instance type: what real nodes of it offered
     launches: tuple[float, ...] = ()  # when machines were ordered lately, for the rate limit
     spent_this_month: Decimal = Decimal(0)
-    disappointed: Mapping[
-        str, tuple[str, ...]
-    ] = {}  # by pod: machines bought for it that did not hold it, now gone
+    # By the identity of a waiting pod: machines that were bought for it, in vain.
+    disappointed: Mapping[str, tuple[str, ...]] = {}  # they were ready and did not hold it
+    given_up: Mapping[str, Mapping[str, Reason]] = {}  # they never became usable
 
 
 class Explanation(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from controller.domain import names
 from controller.domain.machine import Machine
+from controller.domain.reason import Reason
 
 KEY = "ledger.json"
 VERSION = 1
@@ -32,7 +33,9 @@ class Book(msgspec.Struct, kw_only=True):
     figures: dict[str, dict[str, int]] = {}  # by instance type: what real nodes offered
     costs: dict[str, Decimal] = {}  # by day: what closed machines cost
     launches: list[float] = []  # when machines were ordered lately
-    disappointed: dict[str, list[str]] = {}  # by waiting pod: machines bought for it that did not hold it
+    # By waiting pod, machines that were bought for it in vain:
+    disappointed: dict[str, list[str]] = {}  # they did not hold it
+    given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:
@@ -83,4 +86,5 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         costs=costs,
         launches=sorted({*theirs.launches, *ours.launches}),
         disappointed=theirs.disappointed | ours.disappointed,
+        given_up=theirs.given_up | ours.given_up,
     )

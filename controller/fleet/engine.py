@@ -18,13 +18,14 @@ from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
-from controller.domain.kube import Node
+from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.flights import Flights
+from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.life import Seen, step
 from controller.fleet.marks import adopt, intend, new_intent, offer_of
@@ -44,6 +45,8 @@ QUARANTINE = frozenset(
         Reason.GPU_DEADLINE,
     }
 )
+# Failures that cost the time of a whole boot: the machine is replaced once, and then no more for its pods.
+REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
 _BRAKE_LASTS = 60.0  # a machine that was just removed still counts for the next look
 REPAIR = "repair"  # the report of the brake
 
@@ -165,7 +168,7 @@ class Fleet:
             if after != machine:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
-        self.ledger.forget_disappointments({pod.key for pod in self._view.waiting_pods()})
+        self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
         await self.ledger.flush()
         if self.ledger.lost:
             self.rebuilt = False
@@ -214,9 +217,18 @@ class Fleet:
         if after.phase is Phase.READY and before.phase is not Phase.READY and seen.node is not None:
             self.ledger.learn(after.instance_type, seen.node.allocatable)
             self.refusals.succeeded(offer_of(after))
-        if after.reason is not before.reason and after.reason in QUARANTINE and before.phase.on_the_way:
-            self.refusals.add(offer_of(after), after.reason, after.note, now)
+        if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
+            if after.reason in QUARANTINE:
+                self.refusals.add(offer_of(after), after.reason, after.note, now)
+            if after.reason in REPLACED_ONCE:
+                for pod in self._waiting_for(after):
+                    self.ledger.give_up(pod.identity, after.name, after.reason)
         self.flights.tell(before, after)
+
+    def _waiting_for(self, machine: Machine) -> list[Pod]:
+        """Pods that it was bought for and that still wait; not later ones of the same names."""
+        youngest = machine.intended_at + CLOCK_SLACK
+        return [p for p in self._view.waiting_pods() if p.key in machine.pods and p.created <= youngest]
 
     def _adopt_unknown(self, now: float) -> None:
         """Machines that are ours by their marks and that the ledger does not know, or had given up."""
@@ -277,11 +289,10 @@ class Fleet:
     def retire(self, name: str, reason: Reason, message: str) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
-            waiting = {pod.key for pod in self._view.waiting_pods() if pod.unschedulable_since is not None}
-            for pod in waiting & set(machine.pods):
-                self.ledger.disappoint(
-                    pod, name
-                )  # it does not fit there, or the machine would be kept for it
+            for pod in self._waiting_for(machine):
+                if pod.unschedulable_since is not None:
+                    # It does not fit there, or the machine would be kept for it.
+                    self.ledger.disappoint(pod.identity, name)
             self.flights.retire(self.policy, machine, reason, message)
 
     async def stop(self, patience: float) -> None:

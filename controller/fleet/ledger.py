@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
 from controller.domain.machine import Machine, Phase
+from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
 
@@ -43,6 +44,7 @@ class Ledger:
         self.costs: dict[str, Decimal] = {}
         self.launches: list[float] = []
         self.disappointed: dict[str, list[str]] = {}
+        self.given_up: dict[str, dict[str, Reason]] = {}
         self.lost = False  # somebody else dropped records that were alive here: read everything again
 
     async def load(self) -> None:
@@ -72,6 +74,8 @@ class Ledger:
         self.launches[:] = book.launches
         self.disappointed.clear()
         self.disappointed.update(book.disappointed)
+        self.given_up.clear()
+        self.given_up.update(book.given_up)
 
     # -- changes in memory ----------------------------------------------------------------------
 
@@ -130,6 +134,13 @@ class Ledger:
         self.launches[:] = [*(at for at in self.launches if at > now - 60), now]
         self._dirty = True
 
+    def give_up(self, pod: str, machine: str, reason: Reason) -> None:
+        """The machine was bought for the pod, which still waits, and never became usable."""
+        known = self.given_up.setdefault(pod, {})
+        if machine not in known:
+            known[machine] = reason
+            self._dirty = True
+
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""
         known = self.disappointed.setdefault(pod, [])
@@ -138,9 +149,10 @@ class Ledger:
             self._dirty = True
 
     def forget_disappointments(self, waiting: Collection[str]) -> None:
-        """Pods that wait no longer may be bought for again under the same name."""
-        for pod in [pod for pod in self.disappointed if pod not in waiting]:
-            del self.disappointed[pod]
+        """Of pods that wait no longer."""
+        for pod in (self.disappointed.keys() | self.given_up.keys()) - set(waiting):
+            self.disappointed.pop(pod, None)
+            self.given_up.pop(pod, None)
             self._dirty = True
 
     # -- storing --------------------------------------------------------------------------------
@@ -179,6 +191,7 @@ class Ledger:
             figures={kind: dict(found) for kind, found in sorted(self.figures.items())},
             costs=dict(self.costs),
             disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
+            given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
             launches=list(self.launches),
         )
 

@@ -7,7 +7,7 @@ which a snapshot lists its things decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -29,8 +29,8 @@ from controller.planning.placing import place
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import existing, node_of, usable
 
-# A pod that did not fit the machine bought for it causes one more purchase, not a third.
-MISPREDICTIONS = 2
+# A machine that came to nothing for its pod is replaced once: there is no third.
+IN_VAIN = 2
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -53,7 +53,7 @@ def plan(snapshot: Snapshot) -> Plan:
     for room in placing.sites.coming:
         if room.pool is not None:
             actions.append(_launch(room, f"pool {room.pool.name} keeps min: {room.pool.min}"))
-    left = _without_mispredicted(snapshot, placing.left, told)
+    left = _without_hopeless(snapshot, placing.left, told)
     if left and scale_down.paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
@@ -120,8 +120,8 @@ def _launch(room: Room, reason: str) -> Launch:
     )
 
 
-def _without_mispredicted(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation]) -> list[Ask]:
-    """Drop pods whose machines came and, even empty, did not hold them."""
+def _without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation]) -> list[Ask]:
+    """Drop pods for which machines were bought twice in vain: not usable, or even empty too small."""
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
     for machine in snapshot.machines:
@@ -132,16 +132,29 @@ def _without_mispredicted(snapshot: Snapshot, left: Sequence[Ask], told: dict[st
     for ask in left:
         key = ask.pod.key
         wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)}
-        wrong |= set(snapshot.disappointed.get(key, ()))
-        if len(wrong) >= MISPREDICTIONS:
+        wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
+        given_up = snapshot.given_up.get(ask.pod.identity, {})
+        if len(wrong | given_up.keys()) < IN_VAIN:
+            kept.append(ask)
+        elif given_up:
+            told[key] = _given_up(wrong, given_up)
+        else:
             told[key] = Explanation(
                 Reason.PREDICTION_WRONG,
                 f"{' and '.join(sorted(wrong))} were bought for it and did not hold it even when empty; nothing more "
                 "is bought: lower its requests, or name a larger type",
             )
-        else:
-            kept.append(ask)
     return kept
+
+
+def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Explanation:
+    why = dict.fromkeys(too_small, Reason.PREDICTION_WRONG) | dict(given_up)
+    listed = " and ".join(f"{name} ({code.value})" for name, code in sorted(why.items()))
+    return Explanation(
+        sorted(given_up.items())[-1][1],
+        f"{listed} were bought for it in vain; nothing more is bought: look at how machines start (join script, "
+        "image, device plug-in), then create the pod anew",
+    )
 
 
 def _disappoints(snapshot: Snapshot, ask: Ask, machine: Machine, nodes: Mapping[str, Node]) -> bool:

@@ -15,6 +15,7 @@ from controller.domain.reason import Reason
 
 TRIGGERED = "TriggeredScaleUp"
 NOT_TRIGGERED = "NotTriggerScaleUp"
+FAILED = "MachineFailed"
 SCALE_DOWN = "ScaleDown"
 SCALE_DOWN_FAILED = "ScaleDownFailed"
 
@@ -61,6 +62,14 @@ class Events:
             f"{in_words(machine.price)} an hour) for it"
         )
         return [t for key in machine.pods for t in self.once(Told("Pod", key, "Normal", TRIGGERED, sentence))]
+
+    def of_failure(self, machine: Machine) -> list[Told]:
+        """It is given up before it was of use: each pod that it was for is told why it goes on waiting."""
+        sentence = (
+            f"{machine.name} ({machine.instance_type} in {machine.location}), which was bought for it, is given "
+            f"up: {machine.note.rstrip('.')} ({machine.reason})"
+        )
+        return [t for key in machine.pods for t in self.once(Told("Pod", key, "Warning", FAILED, sentence))]
 
     def _of_pod(self, key: str, why: Explanation) -> Told | None:
         if why.code in _QUIET:

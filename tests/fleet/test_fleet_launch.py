@@ -279,6 +279,25 @@ async def test_three_failing_at_once_stop_the_buying_of_their_type() -> None:
     assert any("unhealthy at once" in message for message in found)
 
 
+async def test_a_pod_whose_machines_never_join_gets_two_and_no_third_also_from_the_next_leader() -> None:
+    world = World()
+    world.town.joins = False
+    world.town.add_pod()
+    first = world.start()
+    await world.run(first, 2 * 3600, 30.0)
+    await first.die()
+    second = world.start()
+    await world.run(second, 3 * 3600, 30.0)
+    assert len(world.account.orders) == 2
+    assert second.plan.pods["default/train"].code is Reason.JOIN_DEADLINE
+    assert world.account.alive() == []
+    world.town.joins = True
+    del world.town.pods["default/train"]
+    world.town.add_pod(uid="of the next one")  # within one look: as a StatefulSet does
+    await world.run(second, 600)
+    assert len(world.account.orders) == 3
+
+
 async def test_an_answer_that_overtakes_nothing_new_is_not_lost_when_the_ledger_was_read_again() -> None:
     world = World()
     controller = world.start()

@@ -60,6 +60,8 @@ GOOD: dict[str, Any] = {
     "refusals": [{"offer": "1A100.22V/FIN-03/spot", "reason": "quota", "until": "2027-01-15T08:10:00Z"}],
     "observed": {"1A100.22V": {"cpu": "22", "memory": "117Gi"}},
     "launches": ["2027-01-15T07:59:59Z", 1800000000],
+    "disappointed": {"default/train": ["home-a100-cccccccccc"]},
+    "given_up": {"default/more": {"home-a100-dddddddddd": "join_deadline"}},
     "spent_this_month": "12.50",
 }  # fmt: skip
 
@@ -225,6 +227,8 @@ TIME = "expected a time such as 2026-11-18T10:00:00Z"
         (with_("refusals/0/until", "x"), ['refusals[0].until: "x"; ' + TIME]),
         (with_("observed/1A100.22V", 5), ["observed.1A100.22V: 5; expected a mapping"]),
         (with_("observed/1A100.22V/cpu", "x"), ["observed.1A100.22V.cpu: 'x' is not a quantity"]),
+        (GOOD | {"given_up": {"default/more": {"home-a100-dddddddddd": "tired"}}}, ["given_up.default/more.home-a100-dddddddddd", '"tired"; expected one of']),
+        (GOOD | {"given_up": {"default/more": []}}, ["given_up.default/more: []; expected a mapping"]),
         (GOOD | {"launches": ["x"]}, ['launches[0]: "x"; ' + TIME]),
         (GOOD | {"spent_this_month": "much"}, ['spent_this_month: "much"; ' + MONEY]),
         (GOOD | {"pause": "lunch"}, ['pause: "lunch"; expected scale-up, scale-down or all']),

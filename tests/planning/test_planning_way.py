@@ -423,9 +423,25 @@ def test_several_plans_in_a_row_while_the_purchase_is_under_way_buy_nothing_more
 
 
 def test_a_pod_that_two_machines_did_not_hold_is_bought_nothing_more_even_after_they_are_gone() -> None:
-    gone = {"default/train": ("home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb")}
+    gone = {pod().identity: ("home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb")}
     decided = plan(world(pods=(pod(),), disappointed=gone))
     assert decided.actions == ()
     assert decided.pods["default/train"].code is Reason.PREDICTION_WRONG
-    once = plan(world(pods=(pod(),), disappointed={"default/train": ("home-a100-aaaaaaaaaa",)}))
+    once = plan(world(pods=(pod(),), disappointed={pod().identity: ("home-a100-aaaaaaaaaa",)}))
     assert len(once.actions) == 1
+    assert count(world(pods=(pod(uid="of the next one"),), disappointed=gone)) == 1
+
+
+def test_a_pod_whose_machines_never_became_usable_gets_a_second_one_and_no_third() -> None:
+    failed = {"home-a100-aaaaaaaaaa": Reason.JOIN_DEADLINE, "home-a100-bbbbbbbbbb": Reason.GPU_DEADLINE}
+    once = {"home-a100-aaaaaaaaaa": Reason.JOIN_DEADLINE}
+    assert count(world(pods=(pod(),), given_up={pod().identity: once})) == 1
+    twice = plan(world(pods=(pod(),), given_up={pod().identity: failed}))
+    assert twice.actions == ()
+    why = twice.pods["default/train"]
+    assert why.code is Reason.GPU_DEADLINE
+    assert "home-a100-aaaaaaaaaa (join_deadline) and home-a100-bbbbbbbbbb (gpu_deadline)" in why.message
+    too_small = {pod().identity: ("home-a100-bbbbbbbbbb",)}
+    mixed = plan(world(pods=(pod(),), given_up={pod().identity: once}, disappointed=too_small))
+    assert mixed.actions == ()
+    assert "home-a100-bbbbbbbbbb (prediction_wrong)" in mixed.pods["default/train"].message

@@ -33,6 +33,23 @@ def test_an_accepted_order_is_an_event_on_each_of_its_pods_and_what_follows_quie
     assert events.of_plan(of_pod(Reason.ON_THE_WAY)) == []
 
 
+def test_a_machine_given_up_on_its_way_is_told_to_each_pod_that_goes_on_waiting_for_one() -> None:
+    events = Events()
+    note = "The machine runs and never joined the cluster."
+    lost = machine(pods=("default/train", "default/other"), reason=Reason.JOIN_DEADLINE, note=note)
+    events.of_order(lost)
+    told = events.of_failure(lost)
+    assert [(each.type, each.reason, each.name) for each in told] == [
+        ("Warning", "MachineFailed", "default/train"),
+        ("Warning", "MachineFailed", "default/other"),
+    ]
+    assert told[0].message == (
+        f"{lost.name} (1A100.22V in FIN-01), which was bought for it, is given up: The machine runs and never "
+        "joined the cluster (join_deadline)"
+    )
+    assert len(events.of_order(lost)) == 2  # of the same kind again: it is news
+
+
 def test_what_is_only_decided_is_no_event_before_the_order_is_accepted() -> None:
     assert Events().of_plan(of_pod(Reason.LAUNCHING)) == []
 
