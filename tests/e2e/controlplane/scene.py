@@ -224,6 +224,7 @@ def clean(scene: Scene) -> None:
     for node in core.list_node().items:
         core.delete_node(node.metadata.name)
     until("no pod is left", lambda: not _pods_left(core), 30)
+    core.delete_collection_namespaced_event("default")
     for name in ("gpu-autoscaler-ledger", "gpu-autoscaler-status"):
         if any(m.metadata.name == name for m in core.list_namespaced_config_map(NAMESPACE).items):
             core.delete_namespaced_config_map(name, NAMESPACE)
