@@ -142,6 +142,12 @@ class Scene:
             each for each in self.state()["instances"] if each["status"] not in ("deleting", "discontinued")
         ]
 
+    def faults(self) -> list[dict[str, Any]]:
+        """The faults in force, and how often each was met."""
+        with urlopen(self.cloud.removesuffix("/v1") + "/_sandbox/faults", timeout=10) as answer:  # noqa: S310
+            found: list[dict[str, Any]] = json.load(answer)["faults"]
+            return found
+
     def bought(self) -> list[tuple[str, str]]:
         """Type and location of everything in the account, in order."""
         return sorted((i["instance_type"], i["location"]) for i in self.state()["instances"])
