@@ -114,6 +114,31 @@ class Scene:
     def config_maps(self, namespace: str) -> list[str]:
         return [each.metadata.name for each in self.core.list_namespaced_config_map(namespace).items]
 
+    def job(
+        self, name: str, work: Mapping[str, Any], *, meta: Mapping[str, Any] | None = None, **spec: Any
+    ) -> None:
+        """A Job of this container; `meta` is that of its pods, and what is no field of a Job is one of theirs."""
+        own = {key: spec.pop(key) for key in ("parallelism", "completions", "backoffLimit") if key in spec}
+        template = {
+            "metadata": dict(meta or {}),
+            "spec": {"restartPolicy": "Never", "containers": [work], **spec},
+        }
+        body = {"metadata": {"name": name}, "spec": {**own, "template": template}}
+        self.batch.create_namespaced_job("default", body)
+
+    def namespace(self, name: str) -> None:
+        """One more, which stays until the end of the control plane; a pod in it needs its service account."""
+        if all(each.metadata.name != name for each in self.core.list_namespace().items):
+            self.core.create_namespace({"metadata": {"name": name}})
+        accounts = self.core.list_namespaced_service_account
+        until(f"pods may be made in {name}", lambda: accounts(name).items, 15)
+
+    def priority(self, name: str, value: int) -> None:
+        """A class of priority, which stays until the end of the control plane."""
+        kinds = client.SchedulingV1Api(self.core.api_client)
+        if all(each.metadata.name != name for each in kinds.list_priority_class().items):
+            kinds.create_priority_class({"metadata": {"name": name}, "value": value})
+
     def pods_of(self, owner: str) -> list[Any]:
         """Pods of a Job, ReplicaSet or DaemonSet, those that are not being deleted."""
         return [
@@ -238,8 +263,8 @@ def clean(scene: Scene) -> None:
 
 def _pods_left(core: client.CoreV1Api) -> list[Any]:
     """A controller may have made one more just before it learned that its object is gone."""
-    found: list[Any] = core.list_namespaced_pod("default").items
+    found: list[Any] = core.list_pod_for_all_namespaces().items
     for pod in found:
         with contextlib.suppress(ApiException):  # the garbage collector was faster
-            core.delete_namespaced_pod(pod.metadata.name, "default", grace_period_seconds=0)
+            core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0)
     return found

@@ -67,14 +67,6 @@ def test_nothing_more_is_bought_while_a_machine_is_on_its_way(scene: Scene, kube
         assert scene.state()["creates"] == 1
 
 
-def test_a_cpu_only_workload_causes_nothing(scene: Scene, kubelets: Kubelets) -> None:
-    with running(scene.controller()):
-        scene.pod("web", 0)
-        time.sleep(3)
-        assert scene.state()["creates"] == 0
-        assert "NotTriggerScaleUp" not in scene.events("web")
-
-
 def test_a_free_gpu_of_a_foreign_node_is_used_first_and_the_node_never_removed(
     scene: Scene, kubelets: Kubelets
 ) -> None:

@@ -122,7 +122,9 @@ def test_a_spot_machine_taken_away_while_it_boots_is_replaced(scene: Scene, kube
         until("its machine runs", lambda: [i["status"] for i in scene.state()["instances"]] == ["running"])
         scene.tell_cloud("POST", "evict", {"hostname": scene.state()["instances"][0]["hostname"]})
         kubelets.boot = 1
-        until("it is told", lambda: "gone without our doing" in scene.events("train").get("MachineFailed", ""))
+        until(
+            "it is told", lambda: "gone without our doing" in scene.events("train").get("MachineFailed", "")
+        )
         until("it runs on another", lambda: runs(scene, "train"))
         until("the disk of the first is gone", lambda: len(scene.state()["volumes"]) == 1)
         assert scene.state()["creates"] == 2
