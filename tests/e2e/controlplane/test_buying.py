@@ -67,25 +67,6 @@ def test_nothing_more_is_bought_while_a_machine_is_on_its_way(scene: Scene, kube
         assert scene.state()["creates"] == 1
 
 
-def test_a_free_gpu_of_a_foreign_node_is_used_first_and_the_node_never_removed(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    room = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "1"}
-    scene.core.create_node(
-        {
-            "metadata": {"name": "own-gpu-box", "annotations": {"kwok.x-k8s.io/node": "fake"}},
-            "status": {"capacity": room, "allocatable": room},
-        }
-    )
-    with running(scene.controller()):
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"))
-        scene.delete_pod("train")
-        time.sleep(6)
-        assert scene.nodes() == ["own-gpu-box"]
-        assert scene.state()["creates"] == 0
-
-
 def test_capacity_refused_now_is_bought_elsewhere(scene: Scene, kubelets: Kubelets) -> None:
     scene.tell_cloud("PUT", "stock", [{"instance_type": "1A100.22V", "count": 0}])
     with running(scene.controller()):

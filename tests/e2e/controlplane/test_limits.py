@@ -45,8 +45,9 @@ def test_a_price_limit_of_one_machine_is_told_with_the_price(scene: Scene) -> No
     with running(scene.controller(pool(max_price_per_hour=1.0))):
         scene.pod("train", 1)
         until("it is told", lambda: "NotTriggerScaleUp" in scene.events("train"))
-        assert "1A100.22V costs 1.29 an hour; max_price_per_hour of pool a100 is 1.00" in (
-            scene.events("train")["NotTriggerScaleUp"]
+        assert (
+            "1A100.22V costs 1.29 an hour; max_price_per_hour of pool a100 is 1.00"
+            in (scene.events("train")["NotTriggerScaleUp"])
         )
         assert scene.state()["creates"] == 0
 
