@@ -126,6 +126,13 @@ class Scene:
         body = {"metadata": {"name": name}, "spec": {**own, "template": template}}
         self.batch.create_namespaced_job("default", body)
 
+    def replicas(self, name: str, work: Mapping[str, Any], count: int = 1, **spec: Any) -> None:
+        """A ReplicaSet of this container."""
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [work], **spec}}
+        body = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
+        self.apps.create_namespaced_replica_set("default", {"metadata": {"name": name}, "spec": body})
+
     def namespace(self, name: str) -> None:
         """One more, which stays until the end of the control plane; a pod in it needs its service account."""
         if all(each.metadata.name != name for each in self.core.list_namespace().items):
@@ -187,8 +194,15 @@ class Scene:
         token = self._api("POST", "/oauth2/token", words, {})["access_token"]
         return self._api(method, path, body, {"Authorization": f"Bearer {token}"})
 
+    def delete_in_console(self, hostname: str) -> None:
+        """As a careful person does it, with its disk."""
+        (found,) = (i for i in self.state()["instances"] if i["hostname"] == hostname)
+        words = {"id": [found["id"]], "action": "delete", "volume_ids": found["volume_ids"]}
+        self.console("/instances", words | {"delete_permanently": True})
+
     def _api(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
-        asked = Request(self.cloud + path, json.dumps(body).encode(), dict(headers), method=method)  # noqa: S310
+        headers = {"Content-Type": "application/json", **headers}
+        asked = Request(self.cloud + path, json.dumps(body).encode(), headers, method=method)  # noqa: S310
         with urlopen(asked, timeout=10) as answer:  # noqa: S310
             text = answer.read()
             return json.loads(text) if text else None

@@ -75,28 +75,6 @@ def test_capacity_refused_now_is_bought_elsewhere(scene: Scene, kubelets: Kubele
         assert [i["instance_type"] for i in scene.state()["instances"]] == ["2A100.44V"]
 
 
-def test_a_spot_eviction_leaves_no_ghost_and_the_next_pod_gets_a_machine(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    pools = [
-        {
-            "name": "spot",
-            "instance_types": ["1A100.22V"],
-            "locations": ["FIN-01"],
-            "market": "spot_only",
-            "max": 2,
-        }
-    ]
-    with running(scene.controller({"pools": pools})):
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"))
-        ghost = scene.nodes()[0]
-        scene.tell_cloud("POST", "evict", {"hostname": ghost})
-        until("the Node of the vanished machine is deleted", lambda: ghost not in scene.nodes(), 120)
-        scene.pod("again", 1)
-        until("the next one runs", lambda: runs(scene, "again"))
-
-
 @pytest.mark.xfail(strict=True, reason="affinity between pods is planned by a later version")
 def test_pods_that_repel_each_other_get_a_machine_each(scene: Scene, kubelets: Kubelets) -> None:
     pools = [{"name": "a100", "instance_types": ["2A100.44V"], "locations": ["FIN-01"], "max": 4}]
