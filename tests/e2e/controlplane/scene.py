@@ -95,6 +95,15 @@ class Scene:
     def phase(self, name: str) -> str:
         return str(self.core.read_namespaced_pod(name, "default").status.phase)
 
+    def waiting(self, namespace: str = "default") -> set[str]:
+        """Pods that the scheduler has called unschedulable."""
+        return {
+            pod.metadata.name
+            for pod in self.core.list_namespaced_pod(namespace).items
+            if not pod.spec.node_name
+            and any(c.reason == "Unschedulable" for c in pod.status.conditions or ())
+        }
+
     def delete_pod(self, name: str) -> None:
         self.core.delete_namespaced_pod(name, "default", grace_period_seconds=0)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.controlplane.scene import Scene, running, runs, until
+from tests.e2e.controlplane.scene import Scene, pool, running, runs, until
 
 
 def test_from_zero_and_back_three_times(scene: Scene, kubelets: Kubelets) -> None:
@@ -75,19 +73,57 @@ def test_capacity_refused_now_is_bought_elsewhere(scene: Scene, kubelets: Kubele
         assert [i["instance_type"] for i in scene.state()["instances"]] == ["2A100.44V"]
 
 
-@pytest.mark.xfail(strict=True, reason="affinity between pods is planned by a later version")
-def test_pods_that_repel_each_other_get_a_machine_each(scene: Scene, kubelets: Kubelets) -> None:
-    pools = [{"name": "a100", "instance_types": ["2A100.44V"], "locations": ["FIN-01"], "max": 4}]
-    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    with running(scene.controller({"pools": pools})):
-        for name in ("a", "b"):
-            container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
-            scene.core.create_namespaced_pod(
-                "default",
-                {
-                    "metadata": {"name": name, "labels": {"app": "x"}},
-                    "spec": {"affinity": apart, "containers": [container]},
-                },
-            )
-        until("both run", lambda: runs(scene, "a", "b"), 20)
+def test_of_two_pools_each_pod_gets_the_machine_that_it_selects(scene: Scene, kubelets: Kubelets) -> None:
+    pools = {
+        "pools": [
+            {"name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "max": 2},
+            {"name": "hopper", "gpu_models": ["H100"], "max_gpus": 1, "locations": ["FIN-03"], "max": 2},
+        ]
+    }
+    with running(scene.controller(pools)):
+        scene.pod("small", 1, nodeSelector={"gpu-autoscaler/pool": "a100"})
+        scene.pod("fast", 1, nodeSelector={"gpu-autoscaler/gpu": "h100"})
+        scene.pod(
+            "nowhere", 1, nodeSelector={"gpu-autoscaler/gpu": "h100", "gpu-autoscaler/location": "FIN-01"}
+        )
+        until("both run", lambda: runs(scene, "small", "fast"))
+        (small, fast) = scene.bought()
+        assert small == ("1A100.22V", "FIN-01")
+        assert fast[0].startswith("1H100")
+        assert fast[1] == "FIN-03"
+        until("the third is told", lambda: "NotTriggerScaleUp" in scene.events("nowhere"))
+        assert scene.state()["creates"] == 2
+
+
+def test_forty_pods_at_once_get_as_many_machines_as_one_plan_says_and_all_of_them_go(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    settings = pool(instance_types=["2A100.44V", "4A100.88V"], max=40) | {
+        "limits": {"launches_per_minute": 100},
+        "disruption": {"budget": "100%"},
+        "scale_down": {"cooldown": "2s"},
+    }
+    # Two pods share each machine. Each size has a type of its own, or the scheduler might leave single GPUs.
+    sizes = {f"pod-{number:02}": 1 + number % 4 // 3 for number in range(40)}
+    kinds = {1: "2A100.44V", 2: "4A100.88V"}
+
+    def make() -> None:
+        for name, gpus in sizes.items():
+            scene.pod(name, gpus, nodeSelector={"node.kubernetes.io/instance-type": kinds[gpus]})
+
+    make()
+    until("all of them wait", lambda: len(scene.waiting()) == len(sizes))
+    planned = sum(action["count"] for action in scene.planned(settings))
+    assert planned == 15 + 5
+    for name in sizes:
+        scene.delete_pod(name)
+    with running(scene.controller(settings)):
+        make()
+        until("all of them run", lambda: runs(scene, *sizes), 90)
+        state = scene.state()
+        assert state["creates"] == len(state["instances"]) == planned
+        assert len({instance["hostname"] for instance in state["instances"]}) == planned
+        for name in sizes:
+            scene.delete_pod(name)
+        until("every machine is gone", lambda: scene.empty() and not scene.nodes(), 90)
+        assert scene.state()["creates"] == planned

@@ -22,11 +22,6 @@ def witness(scene: Scene) -> None:
     assert scene.state()["creates"] == 1
 
 
-def unschedulable(scene: Scene, name: str, namespace: str = "default") -> bool:
-    status = scene.core.read_namespaced_pod(name, namespace).status
-    return any(c.reason == "Unschedulable" for c in status.conditions or ())
-
-
 def test_a_workload_without_gpus_buys_nothing_however_full_the_cluster_is(
     scene: Scene, kubelets: Kubelets
 ) -> None:
@@ -49,7 +44,7 @@ def test_a_workload_without_gpus_buys_nothing_however_full_the_cluster_is(
         scene.job("batch", container(0), parallelism=3, completions=3)
         scene.pod("web", 0)
         scene.pod("far-too-large", 0, containers=[container(0, cpu="64")])
-        until("the large one fits nowhere", lambda: unschedulable(scene, "far-too-large"))
+        until("the large one fits nowhere", lambda: "far-too-large" in scene.waiting())
         witness(scene)
         told = {event.reason for event in scene.core.list_namespaced_event("default").items
                 if event.involved_object.name != "witness"}  # fmt: skip
@@ -68,11 +63,10 @@ def test_pods_that_ask_to_be_left_alone_are_left_alone(scene: Scene) -> None:
         scene.pod("of-another", 1, schedulerName="another")
         verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
         scene.core.patch_namespaced_pod_status("of-another", "default", {"status": {"conditions": [verdict]}})
-        for name in ("ignored", "filler", "of-another"):
-            until(f"{name} waits", lambda name=name: unschedulable(scene, name))
-        until("elsewhere waits", lambda: unschedulable(scene, "elsewhere", IGNORED))
+        alone = {"ignored", "filler", "of-another"}
+        until("they wait", lambda: scene.waiting() == alone and scene.waiting(IGNORED) == {"elsewhere"})
         witness(scene)
-        for name in ("ignored", "filler", "of-another"):
+        for name in alone:
             assert not {"TriggeredScaleUp", "NotTriggerScaleUp"} & scene.events(name).keys()
 
 
@@ -88,7 +82,7 @@ def test_a_gated_pod_buys_nothing_until_its_gate_is_removed(scene: Scene, kubele
 def test_a_pod_that_asks_for_patience_is_bought_for_when_it_is_old_enough(scene: Scene) -> None:
     with running(scene.controller(pool(instance_types=["1A100.22V"]))):
         scene.pod("patient", 1, meta={"annotations": {"gpu-autoscaler/min-age": "6s"}})
-        until("it waits", lambda: unschedulable(scene, "patient"))
+        until("it waits", lambda: "patient" in scene.waiting())
         until("it is bought for", lambda: scene.state()["creates"] == 1)
         made = scene.core.read_namespaced_pod("patient", "default").metadata.creation_timestamp
         ordered = datetime.fromisoformat(scene.state()["instances"][0]["created_at"])
