@@ -142,6 +142,32 @@ class Scene:
         body = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
         self.apps.create_namespaced_replica_set("default", {"metadata": {"name": name}, "spec": body})
 
+    def daemons(self, name: str, **spec: Any) -> None:
+        """A DaemonSet whose pods are like this."""
+        labels = {"app": name}
+        body = {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        }
+        self.apps.create_namespaced_daemon_set("default", {"metadata": {"name": name}, "spec": body})
+
+    def volume(self, name: str, zone: str) -> None:
+        """A claim that is bound to a disk which can be used in one zone only."""
+        here = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+        size = {"storage": "10Gi"}
+        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+        disk = {
+            "capacity": size, "hostPath": {"path": "/data"}, "claimRef": {"namespace": "default", "name": name},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        }  # fmt: skip
+        claim = {"resources": {"requests": size}, "volumeName": name}
+        self.core.create_persistent_volume({"metadata": {"name": name}, "spec": common | disk})
+        self.core.create_namespaced_persistent_volume_claim(
+            "default", {"metadata": {"name": name}, "spec": common | claim}
+        )
+        find = self.core.read_namespaced_persistent_volume_claim
+        until("the claim is bound", lambda: find(name, "default").status.phase == "Bound", 15)
+
     def namespace(self, name: str) -> None:
         """One more, which stays until the end of the control plane; a pod in it needs its service account."""
         if all(each.metadata.name != name for each in self.core.list_namespace().items):
@@ -279,6 +305,8 @@ def clean(scene: Scene) -> None:
         core.delete_node(node.metadata.name)
     until("no pod is left", lambda: not _pods_left(core), 30)
     core.delete_collection_namespaced_event("default")
+    core.delete_collection_namespaced_persistent_volume_claim("default")
+    core.delete_collection_persistent_volume()
     for name in ("gpu-autoscaler-ledger", "gpu-autoscaler-status"):
         if any(m.metadata.name == name for m in core.list_namespaced_config_map(NAMESPACE).items):
             core.delete_namespaced_config_map(name, NAMESPACE)

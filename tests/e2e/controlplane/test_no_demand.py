@@ -32,15 +32,8 @@ def test_a_workload_without_gpus_buys_nothing_however_full_the_cluster_is(
             "status": {"capacity": room, "allocatable": room},
         }
     )
-    template = {
-        "metadata": {"labels": {"app": "cpu"}},
-        "spec": {"containers": [container(0)], "restartPolicy": "Always"},
-    }
-    selector = {"matchLabels": {"app": "cpu"}}
     with running(scene.controller()):
-        scene.apps.create_namespaced_daemon_set(
-            "default", {"metadata": {"name": "agent"}, "spec": {"selector": selector, "template": template}}
-        )
+        scene.daemons("agent", containers=[container(0)])
         scene.job("batch", container(0), parallelism=3, completions=3)
         scene.pod("web", 0)
         scene.pod("far-too-large", 0, containers=[container(0, cpu="64")])
