@@ -44,7 +44,7 @@ def controller_kubeconfig(plane: ControlPlane, admin: client.ApiClient, helm_bin
 
 @pytest.fixture
 def kubelets(scene: Scene) -> Iterator[Kubelets]:
-    with Kubelets(scene.core, scene.cloud) as made:
+    with Kubelets(scene.core, scene.cloud, boot=0.3, gpu_delay=0.3) as made:
         yield made
 
 

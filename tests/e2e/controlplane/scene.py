@@ -110,6 +110,10 @@ class Scene:
     def nodes(self) -> list[str]:
         return [node.metadata.name for node in self.core.list_node().items]
 
+    def taints(self, node: str) -> list[str]:
+        """Keys of its taints."""
+        return [taint.key for taint in self.core.read_node(node).spec.taints or ()]
+
     def events(self, name: str) -> dict[str, str]:
         found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
         return {event.reason: event.message for event in found}

@@ -1,4 +1,4 @@
-"""Machines that run and take their time to be of use, or never are."""
+"""Machines that run and take their time to join the cluster, or never do."""
 
 from __future__ import annotations
 
@@ -57,34 +57,3 @@ def test_a_machine_whose_script_dies_is_replaced_once_and_its_pod_is_told(
         until("it runs", lambda: runs(scene, "train"))
         state = scene.state()
         assert (state["creates"], len(state["instances"]), len(state["volumes"])) == (2, 1, 1)
-
-
-def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, kubelets: Kubelets) -> None:
-    kubelets.without_gpus = True
-    with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | ONE_TYPE)):
-        scene.pod("train", 1)
-        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
-        assert "nvidia.com/gpu: 0 of 1" in scene.events("train")["MachineFailed"]
-        until("it was replaced", lambda: scene.state()["creates"] == 2)
-        until("both are gone", scene.empty)
-        time.sleep(4)  # twice the longest back-off
-        assert scene.state()["creates"] == 2
-        assert "nothing more is bought" in scene.events("train")["NotTriggerScaleUp"]
-        assert not scene.nodes()
-        scene.delete_pod("train")
-        kubelets.without_gpus = False
-        scene.pod("train", 1)
-        until("made anew it gets a machine, and runs", lambda: runs(scene, "train"))
-
-
-def test_a_machine_with_fewer_gpus_than_promised_is_replaced(scene: Scene, kubelets: Kubelets) -> None:
-    kubelets.broken_gpus = 1
-    settings = deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | pool(instance_types=["2A100.44V"])
-    with running(scene.controller(settings)):
-        scene.pod("train", 2)
-        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
-        assert "nvidia.com/gpu: 1 of 2" in scene.events("train")["MachineFailed"]
-        kubelets.broken_gpus = 0
-        until("it runs", lambda: runs(scene, "train"))
-        until("only the good one is left", lambda: len(scene.state()["instances"]) == 1)
-        assert scene.state()["creates"] == 2

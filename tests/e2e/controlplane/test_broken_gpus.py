@@ -1,0 +1,94 @@
+"""Machines that joined and whose GPUs never come, are fewer than promised, or are lost."""
+
+from __future__ import annotations
+
+import time
+
+from tests.e2e.controlplane.kubelets import Kubelets
+from tests.e2e.controlplane.scene import Scene, deadlines, pool, running, runs, until
+
+ONE_TYPE = pool(instance_types=["1A100.22V"])
+TWO_GPUS = pool(instance_types=["2A100.44V"])
+QUICK = {"scale_down": {"cooldown": "1s"}}
+
+
+def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, kubelets: Kubelets) -> None:
+    kubelets.without_gpus = True
+    with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | ONE_TYPE)):
+        scene.pod("train", 1)
+        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
+        assert "nvidia.com/gpu: 0 of 1" in scene.events("train")["MachineFailed"]
+        until("it was replaced", lambda: scene.state()["creates"] == 2)
+        until("both are gone", scene.empty)
+        time.sleep(4)  # twice the longest back-off
+        assert scene.state()["creates"] == 2
+        assert "nothing more is bought" in scene.events("train")["NotTriggerScaleUp"]
+        assert not scene.nodes()
+        scene.delete_pod("train")
+        kubelets.without_gpus = False
+        scene.pod("train", 1)
+        until("made anew it gets a machine, and runs", lambda: runs(scene, "train"))
+
+
+def test_a_machine_with_fewer_gpus_than_promised_is_replaced(scene: Scene, kubelets: Kubelets) -> None:
+    kubelets.broken_gpus = 1
+    with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | TWO_GPUS)):
+        scene.pod("train", 2)
+        until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
+        assert "nvidia.com/gpu: 1 of 2" in scene.events("train")["MachineFailed"]
+        kubelets.broken_gpus = 0
+        until("it runs", lambda: runs(scene, "train"))
+        until("only the good one is left", lambda: len(scene.state()["instances"]) == 1)
+        assert scene.state()["creates"] == 2
+
+
+def test_a_broken_machine_is_not_taken_away_under_the_work_that_found_a_gpu_on_it(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    kubelets.broken_gpus = 1
+    with running(scene.controller(QUICK | deadlines(gpu="2s") | TWO_GPUS)):
+        scene.pod("train", 1)
+        until("it runs", lambda: runs(scene, "train"))
+        (node,) = scene.nodes()
+        until("its machine is tainted", lambda: "gpu-autoscaler/draining" in scene.taints(node))
+        time.sleep(3)
+        assert runs(scene, "train")
+        assert [i["status"] for i in scene.state()["instances"]] == ["running"]
+        assert scene.state()["creates"] == 1
+
+
+def test_gpus_lost_for_a_while_are_waited_for_and_replaced_when_that_is_too_long(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    with running(scene.controller({"scale_down": {"cooldown": "60s"}} | deadlines(gpu_lost="4s") | ONE_TYPE)):
+        scene.pod("first", 1)
+        until("it runs", lambda: runs(scene, "first"))
+        scene.delete_pod("first")
+        (node,) = scene.nodes()
+        kubelets.offer(node, 0)
+        scene.pod("second", 1)
+        time.sleep(2)
+        assert scene.state()["creates"] == 1
+        until("it runs on another machine", lambda: runs(scene, "second"))
+        until(
+            "the first one is gone", lambda: len(scene.state()["volumes"]) == 1 and node not in scene.nodes()
+        )
+        assert scene.state()["creates"] == 2
+
+
+def test_three_machines_that_fail_at_once_stop_the_buying_and_their_pods_are_told(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    kubelets.without_gpus = True
+    with running(scene.controller(deadlines(gpu="4s", backoff={"first": "2s", "most": "2s"}) | ONE_TYPE)):
+        for name in ("a", "b", "c"):
+            scene.pod(name, 1)
+        until("a pod is told", lambda: "unhealthy at once" in str(scene.events("a")))
+        assert (
+            "3 of 3 machines are unhealthy at once (gpu_deadline)" in scene.events("a")["NotTriggerScaleUp"]
+        )
+        assert scene.state()["creates"] == 3
+        kubelets.without_gpus = False
+        until("with the fault mended all of them run", lambda: runs(scene, "a", "b", "c"))
+        until("only good machines are left", lambda: len(scene.state()["instances"]) == 3)
+        assert scene.state()["creates"] == 6
