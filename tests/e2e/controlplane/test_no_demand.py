@@ -65,7 +65,8 @@ def test_pods_that_ask_to_be_left_alone_are_left_alone(scene: Scene) -> None:
 
 def test_a_gated_pod_buys_nothing_until_its_gate_is_removed(scene: Scene, kubelets: Kubelets) -> None:
     with running(scene.controller()):
-        scene.pod("gated", 1, schedulingGates=[{"name": "example.com/queue"}])
+        small = {"node.kubernetes.io/instance-type": "1A100.22V"}  # or it might take the place of the witness
+        scene.pod("gated", 1, schedulingGates=[{"name": "example.com/queue"}], nodeSelector=small)
         witness(scene)
         scene.core.patch_namespaced_pod("gated", "default", {"spec": {"schedulingGates": None}})
         until("it runs", lambda: runs(scene, "gated"))
