@@ -8,16 +8,30 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
+from tests.e2e.controlplane.account import Account
+from tests.e2e.controlplane.patience import until
+from tests.e2e.controlplane.workloads import Workloads, container
 from tests.e2e.programs import PROGRAM, Started, environment
+
+__all__ = [
+    "NAMESPACE",
+    "SETTINGS",
+    "Scene",
+    "clean",
+    "container",
+    "deadlines",
+    "pool",
+    "running",
+    "runs",
+    "until",
+]
 
 NAMESPACE = "gpu-autoscaler"
 SETTINGS: dict[str, Any] = {
@@ -45,7 +59,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-class Scene:
+class Scene(Account, Workloads):
     """One scenario's cloud account and controller, and what it may ask of both worlds."""
 
     def __init__(self, admin: client.ApiClient, cloud: str, kubeconfig: Path, home: Path) -> None:
@@ -83,15 +97,6 @@ class Scene:
 
     # -- the cluster --------------------------------------------------------------------------------
 
-    def pod(
-        self, name: str, gpus: int, *, namespace: str = "default", meta: Mapping[str, Any] | None = None, **spec: Any
-    ) -> None:  # fmt: skip
-        body = {
-            "metadata": {"name": name, **(meta or {})},
-            "spec": {"restartPolicy": "Never", "containers": [container(gpus)], **spec},
-        }
-        self.core.create_namespaced_pod(namespace, body)
-
     def phase(self, name: str) -> str:
         return str(self.core.read_namespaced_pod(name, "default").status.phase)
 
@@ -110,9 +115,8 @@ class Scene:
     def nodes(self) -> list[str]:
         return [node.metadata.name for node in self.core.list_node().items]
 
-    def taints(self, node: str) -> list[str]:
-        """Keys of its taints."""
-        return [taint.key for taint in self.core.read_node(node).spec.taints or ()]
+    def taints(self, node: str) -> set[str]:
+        return {taint.key for taint in self.core.read_node(node).spec.taints or ()}
 
     def events(self, name: str) -> dict[str, str]:
         found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
@@ -127,65 +131,7 @@ class Scene:
     def config_maps(self, namespace: str) -> list[str]:
         return [each.metadata.name for each in self.core.list_namespaced_config_map(namespace).items]
 
-    def job(
-        self, name: str, work: Mapping[str, Any], *, meta: Mapping[str, Any] | None = None, **spec: Any
-    ) -> None:
-        """A Job of this container; `meta` is that of its pods, and what is no field of a Job is one of theirs."""
-        own = {key: spec.pop(key) for key in ("parallelism", "completions", "backoffLimit") if key in spec}
-        template = {
-            "metadata": dict(meta or {}),
-            "spec": {"restartPolicy": "Never", "containers": [work], **spec},
-        }
-        body = {"metadata": {"name": name}, "spec": {**own, "template": template}}
-        self.batch.create_namespaced_job("default", body)
-
-    def replicas(self, name: str, work: Mapping[str, Any], count: int = 1, **spec: Any) -> None:
-        """A ReplicaSet of this container."""
-        labels = {"app": name}
-        template = {"metadata": {"labels": labels}, "spec": {"containers": [work], **spec}}
-        body = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
-        self.apps.create_namespaced_replica_set("default", {"metadata": {"name": name}, "spec": body})
-
-    def daemons(self, name: str, **spec: Any) -> None:
-        """A DaemonSet whose pods are like this."""
-        labels = {"app": name}
-        body = {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        }
-        self.apps.create_namespaced_daemon_set("default", {"metadata": {"name": name}, "spec": body})
-
-    def volume(self, name: str, zone: str) -> None:
-        """A claim that is bound to a disk which can be used in one zone only."""
-        here = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
-        size = {"storage": "10Gi"}
-        common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-        disk = {
-            "capacity": size, "hostPath": {"path": "/data"}, "claimRef": {"namespace": "default", "name": name},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        }  # fmt: skip
-        claim = {"resources": {"requests": size}, "volumeName": name}
-        self.core.create_persistent_volume({"metadata": {"name": name}, "spec": common | disk})
-        self.core.create_namespaced_persistent_volume_claim(
-            "default", {"metadata": {"name": name}, "spec": common | claim}
-        )
-        find = self.core.read_namespaced_persistent_volume_claim
-        until("the claim is bound", lambda: find(name, "default").status.phase == "Bound", 15)
-
-    def namespace(self, name: str) -> None:
-        """One more, which stays until the end of the control plane; a pod in it needs its service account."""
-        if all(each.metadata.name != name for each in self.core.list_namespace().items):
-            self.core.create_namespace({"metadata": {"name": name}})
-        accounts = self.core.list_namespaced_service_account
-        until(f"pods may be made in {name}", lambda: accounts(name).items, 15)
-
-    def priority(self, name: str, value: int) -> None:
-        """A class of priority, which stays until the end of the control plane."""
-        kinds = client.SchedulingV1Api(self.core.api_client)
-        if all(each.metadata.name != name for each in kinds.list_priority_class().items):
-            kinds.create_priority_class({"metadata": {"name": name}, "value": value})
-
-    def pods_of(self, owner: str) -> list[Any]:
+    def pods_made_by(self, owner: str) -> list[Any]:
         """Pods of a Job, ReplicaSet or DaemonSet, those that are not being deleted."""
         return [
             pod
@@ -193,68 +139,6 @@ class Scene:
             if pod.metadata.deletion_timestamp is None
             and any(ref.name == owner for ref in pod.metadata.owner_references or ())
         ]
-
-    # -- the cloud ----------------------------------------------------------------------------------
-
-    def state(self) -> dict[str, Any]:
-        with urlopen(self.cloud.removesuffix("/v1") + "/_sandbox/state", timeout=10) as answer:  # noqa: S310
-            found: dict[str, Any] = json.load(answer)
-            return found
-
-    def tell_cloud(self, method: str, path: str, body: Any) -> None:
-        url = f"{self.cloud.removesuffix('/v1')}/_sandbox/{path}"
-        request = Request(url, data=json.dumps(body).encode(), method=method)  # noqa: S310
-        with urlopen(request, timeout=10) as answer:  # noqa: S310
-            answer.read()
-
-    def live(self) -> list[dict[str, Any]]:
-        """Instances that nobody has begun to delete."""
-        return [
-            each for each in self.state()["instances"] if each["status"] not in ("deleting", "discontinued")
-        ]
-
-    def faults(self) -> list[dict[str, Any]]:
-        """The faults in force, and how often each was met."""
-        with urlopen(self.cloud.removesuffix("/v1") + "/_sandbox/faults", timeout=10) as answer:  # noqa: S310
-            found: list[dict[str, Any]] = json.load(answer)["faults"]
-            return found
-
-    def bought(self) -> list[tuple[str, str]]:
-        """Type and location of everything in the account, in order."""
-        return sorted((i["instance_type"], i["location"]) for i in self.state()["instances"])
-
-    def console(self, path: str, body: Any, method: str = "PUT") -> Any:
-        """What a person, or another program, does through the cloud's own API."""
-        words = {
-            "grant_type": "client_credentials",
-            "client_id": "person",
-            "client_secret": "person-not-a-key",
-        }
-        token = self._api("POST", "/oauth2/token", words, {})["access_token"]
-        return self._api(method, path, body, {"Authorization": f"Bearer {token}"})
-
-    def delete_in_console(self, hostname: str) -> None:
-        """As a careful person does it, with its disk."""
-        (found,) = (i for i in self.state()["instances"] if i["hostname"] == hostname)
-        words = {"id": [found["id"]], "action": "delete", "volume_ids": found["volume_ids"]}
-        self.console("/instances", words | {"delete_permanently": True})
-
-    def _api(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Any:
-        headers = {"Content-Type": "application/json", **headers}
-        asked = Request(self.cloud + path, json.dumps(body).encode(), headers, method=method)  # noqa: S310
-        with urlopen(asked, timeout=10) as answer:  # noqa: S310
-            text = answer.read()
-            return json.loads(text) if text else None
-
-    def empty(self) -> bool:
-        return not any(self.state()[part] for part in ("instances", "volumes", "trash", "scripts"))
-
-
-def until(what: str, holds: Callable[[], object], within: float = 60.0) -> None:
-    end = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < end, f"not within {within:g} s: {what}"
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -273,11 +157,6 @@ def running(*controllers: Started) -> Iterator[None]:
 
 def runs(scene: Scene, *names: str) -> bool:
     return all(scene.phase(name) in ("Running", "Succeeded") for name in names)
-
-
-def container(gpus: int, cpu: str = "1", **more: Any) -> dict[str, Any]:
-    limits = {"cpu": cpu} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-    return {"name": "work", "image": "work", "resources": {"limits": limits}, **more}
 
 
 def deadlines(**more: Any) -> dict[str, Any]:

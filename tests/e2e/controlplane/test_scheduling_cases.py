@@ -103,7 +103,9 @@ def test_what_daemonsets_take_of_each_machine_is_counted(scene: Scene, kubelets:
         scene.pod("train", 1, **work)
         until("it runs", lambda: runs(scene, "train"))
         assert scene.bought() == [("2A100.44V", "FIN-01")]
-        until("so does the daemon", lambda: [p.status.phase for p in scene.pods_of("agent")] == ["Running"])
+        until(
+            "so does the daemon", lambda: [p.status.phase for p in scene.pods_made_by("agent")] == ["Running"]
+        )
         scene.delete_pod("train")
         until("a daemon keeps no machine", lambda: scene.empty() and not scene.nodes())
 

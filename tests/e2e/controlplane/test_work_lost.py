@@ -25,7 +25,9 @@ def test_work_on_machines_that_vanish_is_planned_again(scene: Scene, kubelets: K
 
         def at_work(owner: str) -> str:
             """The node on which its one pod runs."""
-            return next((p.spec.node_name for p in scene.pods_of(owner) if p.status.phase == "Running"), "")
+            return next(
+                (p.spec.node_name for p in scene.pods_made_by(owner) if p.status.phase == "Running"), ""
+            )
 
         until("both run", lambda: at_work("train") and at_work("serve"))
         before = {owner: at_work(owner) for owner in ("train", "serve")}
