@@ -122,6 +122,11 @@ class Scene(Account, Workloads):
         found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
         return {event.reason: event.message for event in found}
 
+    def said(self, name: str) -> str:
+        """Everything that events told about that pod, whatever else was told later."""
+        found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
+        return " | ".join(f"{event.reason}: {event.message}" for event in found)
+
     def last_event(self, name: str) -> str:
         found = self.core.list_namespaced_event("default", field_selector=f"involvedObject.name={name}").items
         told = [event for event in found if event.last_timestamp]
