@@ -17,12 +17,12 @@ def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, ku
     with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | ONE_TYPE)):
         scene.pod("train", 1)
         until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
-        assert "nvidia.com/gpu: 0 of 1" in scene.events("train")["MachineFailed"]
+        assert "nvidia.com/gpu: 0 of 1" in scene.said("train")
         until("it was replaced", lambda: scene.state()["creates"] == 2)
         until("both are gone", scene.empty)
         time.sleep(4)  # twice the longest back-off
         assert scene.state()["creates"] == 2
-        assert "nothing more is bought" in scene.events("train")["NotTriggerScaleUp"]
+        assert "nothing more is bought" in scene.said("train")
         assert not scene.nodes()
         scene.delete_pod("train")
         kubelets.without_gpus = False
@@ -35,7 +35,7 @@ def test_a_machine_with_fewer_gpus_than_promised_is_replaced(scene: Scene, kubel
     with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | TWO_GPUS)):
         scene.pod("train", 2)
         until("its machine failed", lambda: "MachineFailed" in scene.events("train"))
-        assert "nvidia.com/gpu: 1 of 2" in scene.events("train")["MachineFailed"]
+        assert "nvidia.com/gpu: 1 of 2" in scene.said("train")
         kubelets.broken_gpus = 0
         until("it runs", lambda: runs(scene, "train"))
         until("only the good one is left", lambda: len(scene.state()["instances"]) == 1)
@@ -46,7 +46,7 @@ def test_a_broken_machine_is_not_taken_away_under_the_work_that_found_a_gpu_on_i
     scene: Scene, kubelets: Kubelets
 ) -> None:
     kubelets.broken_gpus = 1
-    with running(scene.controller(QUICK | deadlines(gpu="2s") | TWO_GPUS)):
+    with running(scene.controller(QUICK | deadlines(gpu="6s") | TWO_GPUS)):
         scene.pod("train", 1)
         until("it runs", lambda: runs(scene, "train"))
         (node,) = scene.nodes()
@@ -80,14 +80,11 @@ def test_three_machines_that_fail_at_once_stop_the_buying_and_their_pods_are_tol
     scene: Scene, kubelets: Kubelets
 ) -> None:
     kubelets.without_gpus = True
-    with running(scene.controller(deadlines(gpu="4s", backoff={"first": "2s", "most": "2s"}) | ONE_TYPE)):
+    with running(scene.controller(deadlines(gpu="4s", backoff={"first": "6s", "most": "6s"}) | ONE_TYPE)):
         for name in ("a", "b", "c"):
             scene.pod(name, 1)
-        until("a pod is told", lambda: "unhealthy at once" in str(scene.events("a")))
-        assert (
-            "3 of 3 machines are unhealthy at once (gpu_deadline)" in scene.events("a")["NotTriggerScaleUp"]
-        )
-        assert scene.state()["creates"] == 3
+        brake = "3 of 3 machines are unhealthy at once (gpu_deadline)"
+        until("a pod is told", lambda: brake in scene.said("a"))
         kubelets.without_gpus = False
         until("with the fault mended all of them run", lambda: runs(scene, "a", "b", "c"))
         until("only good machines are left", lambda: len(scene.state()["instances"]) == 3)
