@@ -1,0 +1,110 @@
+"""What was measured, as rows: the value, the goal, whether it holds; for people, for scripts, for the docs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- bench-real: begin -->", "<!-- bench-real: end -->"
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    what: str
+    value: float
+    unit: str = ""
+    below: float | None = None  # the goal, where there is one
+    exactly: float | None = None
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        if self.below is not None:
+            return self.value < self.below
+        return self.value == self.exactly if self.exactly is not None else None
+
+    @property
+    def goal(self) -> str:
+        if self.below is not None:
+            return f"under {_number(self.below)}{self._unit}"
+        return f"{_number(self.exactly)}{self._unit}" if self.exactly is not None else ""
+
+    @property
+    def shown(self) -> str:
+        return f"{_number(self.value)}{self._unit}"
+
+    @property
+    def _unit(self) -> str:
+        return f" {self.unit}" if self.unit else ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "key": self.key,
+            "what": self.what,
+            "value": self.value,
+            "unit": self.unit,
+            "goal": self.goal,
+            "holds": self.holds,
+            "note": self.note,
+        }
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:.3g}"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """By nearest rank: a value that was really seen, never one in between."""
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
+
+
+def spread(key: str, what: str, seconds: Sequence[float], goals: dict[str, float] | None = None) -> list[Row]:
+    """p50, p99 and most of these times, in milliseconds."""
+    found = {"p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99), "max": max(seconds)}
+    return [
+        Row(
+            f"{key}_{name}_ms",
+            f"{what}, {name}",
+            round(value * 1000, 1),
+            "ms",
+            below=(goals or {}).get(name),
+        )
+        for name, value in found.items()
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    marks = {True: "yes", False: "NO", None: ""}
+    lines = [("", "measured", "goal", "holds")]
+    lines += [
+        (row.what + (f" ({row.note})" if row.note else ""), row.shown, row.goal, marks[row.holds])
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def markdown(rows: Sequence[Row], made_on: str) -> str:
+    marks = {True: "yes", False: "**no**", None: ""}
+    lines = [made_on, "", "| what | measured | goal | holds |", "|---|---|---|---|"]
+    lines += [
+        f"| {row.what}{f' ({row.note})' if row.note else ''} | {row.shown} | {row.goal} | {marks[row.holds]} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def write(page: Path, text: str) -> None:
+    """Replace what stands between the marks."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{page}: expected the lines {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
