@@ -20,7 +20,7 @@ from kubernetes import config
 
 from controller.sandbox.bench.machine import measured_on
 from tests.e2e.controlplane import access
-from tests.e2e.controlplane.bench import burst, latency, rows
+from tests.e2e.controlplane.bench import burst, footprint, latency, rows
 from tests.e2e.controlplane.bench.rows import Row
 from tests.e2e.controlplane.bench.stage import Stage, say
 from tests.e2e.controlplane.plane import ControlPlane
@@ -32,7 +32,15 @@ PARTS: dict[str, Part] = {
     "baseline": lambda stage, small: latency.baseline(stage, 5 if small else 20),
     "latency": lambda stage, small: latency.measure(stage, 10 if small else 100),
     "burst": lambda stage, small: burst.measure(stage, 100 if small else 1000),
+    "footprint": lambda stage, small: _large(stage, 100 if small else 1000),
 }
+
+
+def _large(stage: Stage, nodes: int) -> list[Row]:
+    with footprint.large(stage, nodes) as world:
+        started = time.time()
+        with stage.controller(world.scene, footprint.SETTINGS, within=120) as controller:
+            return footprint.measure(world, controller, started)
 
 
 def main() -> int:
