@@ -157,7 +157,7 @@ class Fleet:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
         steps = []
         for machine in self.machines():
-            seen, doubt = self._see(machine, nodes, fresh)
+            seen, doubt = self._see(machine, nodes[machine.intent], fresh)
             if doubt:
                 self.reports[machine.name] = doubt
             steps.append((machine, step(machine, seen, self.policy.deadlines, now), seen))

@@ -16,12 +16,17 @@ from controller.fleet.sightings import Sightings
 from controller.planning.predict import gpu_resources
 
 
-def nodes_of(machines: Iterable[Machine], nodes: Iterable[Node]) -> tuple[Node, ...]:
-    """The few Nodes that could be one of our machines, of the thousands that there may be."""
-    wanted: set[str] = set()
+def nodes_of(machines: Iterable[Machine], nodes: Iterable[Node]) -> dict[str, tuple[Node, ...]]:
+    """By intent: the one or two Nodes, of the thousands that there may be, that could be the machine."""
+    pointing: dict[str, list[Node]] = {}
+    for node in nodes:
+        for key in {node.name, names.resolve(node.provider_id)}:
+            pointing.setdefault(key, []).append(node)
+    found = {}
     for machine in machines:
-        wanted |= {machine.name, machine.instance_id.lower() or machine.name}
-    return tuple(n for n in nodes if n.name in wanted or names.resolve(n.provider_id) in wanted)
+        keys = (machine.name, machine.instance_id.lower() or machine.name)
+        found[machine.intent] = tuple({id(n): n for key in keys for n in pointing.get(key, ())}.values())
+    return found
 
 
 def promised(policy: Policy, machine: Machine) -> Resources:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
@@ -64,7 +66,27 @@ def test_a_node_nobody_mentions_is_no_doubt() -> None:
     assert node_for(MACHINE, (node("", "other"), node("aws:///x", "another"))) == (None, "")
 
 
-def test_of_thousands_of_nodes_only_those_are_looked_at_that_could_be_ours() -> None:
+def test_of_thousands_of_nodes_only_those_are_looked_at_that_could_be_the_machine() -> None:
     others = [node("", f"other-{number}") for number in range(100)]
     mine, impostor = node(), node(f"verda://{UUID}", "impostor")
-    assert nodes_of((MACHINE,), (*others, mine, impostor)) == (mine, impostor)
+    found = nodes_of((MACHINE,), (*others, mine, impostor))
+    assert sorted(each.name for each in found[MACHINE.intent]) == sorted([NAME, "impostor"])
+
+
+def test_looking_at_few_nodes_finds_what_looking_at_all_would() -> None:
+    names = [f"home-a100-aaaaaaaaa{letter}" for letter in "abcde"]
+    machines = [
+        replace(MACHINE, intent=name[-10:], name=name, instance_id=key)
+        for name, key in zip(names, [UUID, "", UUID.upper(), "other-id", ""], strict=True)
+    ]
+    shapes = ["", "verda://{}", "aws:///{}", "datacrunch://FIN-01/{}", "k3s://{}"]
+    for seed in range(300):
+        rng = random.Random(seed)
+        targets = [*names, UUID, "other-id", "nobody"]
+        nodes = [
+            node(rng.choice(shapes).format(rng.choice(targets)), rng.choice([*names, "box"]))
+            for _ in range(rng.randint(0, 6))
+        ]
+        few = nodes_of(machines, nodes)
+        for machine in machines:
+            assert node_for(machine, few[machine.intent]) == node_for(machine, nodes), (seed, machine.name)
