@@ -67,10 +67,9 @@ def large(stage: Stage, nodes: int) -> Iterator[World]:
             load.sample_pod(number, node[1]["metadata"]["name"], 1 if k == 0 and at < ours else 0)
             for number, (k, (at, node)) in enumerate(itertools.product(range(PODS_A_NODE), enumerate(every)))
         ]
-        with Watcher(stage.plane.kubeconfig) as seen:
-            took = load.create(stage.plane.kubeconfig, bound)
-            say(f"created {pods} pods in {took:.0f} s")
-            until("all pods run", lambda: seen.count("Running") >= pods, 240)
+        took = load.create(stage.plane.kubeconfig, bound)
+        say(f"created {pods} pods in {took:.0f} s; now they start")
+        until("all pods run", lambda: _none_pending(stage), 400)
         yield World(stage, scene, nodes, ours, pods)
 
 
@@ -142,6 +141,12 @@ def _idle(world: World, controller: Controller) -> list[Row]:
         Row("idle_plans", "plans a minute", round(plans * per_minute, 1),
             note=f"{1000 * spent / max(1.0, plans):.0f} ms each"),
     ]  # fmt: skip
+
+
+def _none_pending(stage: Stage) -> bool:
+    time.sleep(1)
+    answer = stage.api.get("/api/v1/pods?limit=1&fieldSelector=status.phase%3DPending")
+    return not json.loads(answer)["items"]
 
 
 def _counts(found: Counter[str]) -> str:
