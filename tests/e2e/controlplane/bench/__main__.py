@@ -20,7 +20,7 @@ from kubernetes import config
 
 from controller.sandbox.bench.machine import measured_on
 from tests.e2e.controlplane import access
-from tests.e2e.controlplane.bench import burst, footprint, latency, rows
+from tests.e2e.controlplane.bench import burst, footprint, latency, requests, rows
 from tests.e2e.controlplane.bench.rows import Row
 from tests.e2e.controlplane.bench.stage import Stage, say
 from tests.e2e.controlplane.plane import ControlPlane
@@ -31,6 +31,7 @@ Part = Callable[[Stage, bool], list[Row]]
 PARTS: dict[str, Part] = {
     "baseline": lambda stage, small: latency.baseline(stage, 5 if small else 20),
     "latency": lambda stage, small: latency.measure(stage, 10 if small else 100),
+    "requests": lambda stage, small: requests.measure(stage),
     "burst": lambda stage, small: burst.measure(stage, 100 if small else 1000),
     "footprint": lambda stage, small: _large(stage, 100 if small else 1000),
 }

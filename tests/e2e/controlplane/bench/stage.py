@@ -26,7 +26,7 @@ from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS, Scene, until
 from tests.e2e.programs import PROGRAM, Started, started
 
 # A scene is quicker than the product; here everything is as users get it, unless a measurement says so.
-DEFAULTS: dict[str, Any] = {key: {} for key in SETTINGS if key not in ("cluster_id", "namespace", "join")}
+DEFAULTS: dict[str, Any] = {key: None for key in SETTINGS if key not in ("cluster_id", "namespace", "join")}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
