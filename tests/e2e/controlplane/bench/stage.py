@@ -88,7 +88,8 @@ class Stage:
         self, scene: Scene, settings: Mapping[str, Any], within: float = 60.0
     ) -> Iterator[Controller]:
         """Running, leading, and with ledger and inventory read."""
-        process = scene.controller({**DEFAULTS, **settings}, "controller")
+        command = scene.command({**DEFAULTS, **settings}, "controller")
+        process = Started(command, self.home, {"DEPLOYMENT_NAME": "gpuas"})  # as the chart does
         try:
             until("the controller is in step", lambda: _told(process, "rebuilt from ledger"), within)
             listening = next(line for line in process.complaints if "listening" in line)
