@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -18,10 +17,11 @@ import msgspec
 
 from controller.app import picture
 from controller.app.listener import Reporter
+from controller.app.notice import Notice
 from controller.app.server import Health
 from controller.app.window import Window
 from controller.cloud.protocol import CloudError
-from controller.cluster.protocol import ClusterError, Stored, View, Writer
+from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
 from controller.domain.plan import Plan, Snapshot
 from controller.domain.policy import Policy
@@ -78,7 +78,6 @@ class Loop:
         self.on_plan: list[Callable[[Plan], None]] = []  # whoever wants to see every plan
         self._timing = timing
         self._view = view
-        self._writer = writer
         self._reporter = reporter
         self._metrics = metrics
         self._health = health
@@ -90,10 +89,9 @@ class Loop:
         self._sweep = sweep
         self._leftovers = asyncio.Event()
         reporter.on_leftovers = self._leftovers.set
-        self._deployment_notes = deployment_notes
+        self._notice = Notice(writer, monotonic, deployment_notes)
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
-        self._status_text = ""
         self._rebuild_at = 0.0
 
     # -- questions ------------------------------------------------------------------------------
@@ -199,7 +197,7 @@ class Loop:
             return False
         try:
             await self.fleet.rebuild()
-            self._heed_pause(await self._wishes())
+            self._heed_pause(await self._notice.wishes())
         except (CloudError, LedgerError, ClusterError) as error:
             self.fleet.rebuilt = False
             self._rebuild_at = self._monotonic() + min(5.0, self._timing.tick)
@@ -272,23 +270,15 @@ class Loop:
                 self.problem("status", f"the status cannot be written: {error.message}")
 
     async def publish(self) -> None:
-        """Write the status if it changed, and read the pause annotation beside it."""
-        stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
-        self._heed_pause(await self._wishes(stored))
-        text = json.dumps(self.status(), indent=1)
-        if stored is None or stored.data.get(names.STATUS_KEY) != text:
-            await self._writer.write_config_map(
-                names.STATUS_CONFIGMAP, {names.STATUS_KEY: text}, stored.version if stored else None
-            )
+        """Write the status if it changed, and heed the pause annotations beside it."""
+        if self._notice.due:
+            self._heed_pause(await self._notice.wishes())
+        if not await self._notice.show(self._status_text()):
+            self._heed_pause(await self._notice.wishes())
+            await self._notice.show(self._status_text())
 
-    async def _wishes(self, stored: Stored | None = None) -> list[str]:
-        """The pause annotations as they stand now."""
-        if stored is None:
-            stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP)
-        wishes = [stored.annotations.get(names.PAUSE, "") if stored else ""]
-        if self._deployment_notes is not None:
-            wishes.append((await self._deployment_notes()).get(names.PAUSE, ""))
-        return wishes
+    def _status_text(self) -> str:
+        return msgspec.json.format(msgspec.json.encode(self.status()), indent=1).decode()
 
     def _heed_pause(self, wishes: list[str]) -> None:
         """The annotation on the status ConfigMap and on our Deployment; two halves make a whole."""
