@@ -20,7 +20,7 @@ from kubernetes import config
 
 from controller.sandbox.bench.machine import measured_on
 from tests.e2e.controlplane import access
-from tests.e2e.controlplane.bench import burst, footprint, latency, requests, rows
+from tests.e2e.controlplane.bench import beside, burst, footprint, latency, requests, rows
 from tests.e2e.controlplane.bench.rows import Row
 from tests.e2e.controlplane.bench.stage import Stage, say
 from tests.e2e.controlplane.plane import ControlPlane
@@ -38,10 +38,11 @@ PARTS: dict[str, Part] = {
 
 
 def _large(stage: Stage, nodes: int) -> list[Row]:
+    """Last: what it leaves behind ends with the control plane."""
     with footprint.large(stage, nodes) as world:
         started = time.time()
         with stage.controller(world.scene, footprint.SETTINGS, within=120) as controller:
-            return footprint.measure(world, controller, started)
+            return [*footprint.measure(world, controller, started), *beside.measure(world, controller)]
 
 
 def main() -> int:

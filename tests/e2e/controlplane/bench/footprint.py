@@ -55,7 +55,7 @@ class World:
 def large(stage: Stage, nodes: int) -> Iterator[World]:
     """Half of the nodes are machines of ours, each with one pod on its GPU."""
     ours, pods = nodes // 2, nodes * PODS_A_NODE
-    with stage.scene(rate_limits=False, discontinued_listed_s=0) as scene:
+    with stage.scene(last=True, rate_limits=False) as scene:
         say(f"footprint: {ours} machines, {nodes} nodes and {pods} pods are made")
         hostnames = _machines(scene, ours)
         for space in load.NAMESPACES:

@@ -74,14 +74,21 @@ class Stage:
         self.api = Api(plane.kubeconfig)
 
     @contextlib.contextmanager
-    def scene(self, *, speed: float = 1.0, **knobs: Any) -> Iterator[Scene]:
-        """A cloud account of its own, and a cluster that is empty before and after."""
-        path = self.home / "cloud.yaml"
+    def cloud(self, name: str = "cloud", *, speed: float = 1.0, **knobs: Any) -> Iterator[Scene]:
+        """A cloud account of its own; the cluster is the same for all."""
+        path = self.home / f"{name}.yaml"
         path.write_text(json.dumps({"script_quota": 10_000, "balance": 1_000_000} | knobs))
         words = [PROGRAM, "sandbox", "cloud", "--speed", str(speed), "--settings", str(path)]
         with started(words, self.home) as cloud:
             yield Scene(self.admin, cloud.line(), self.kubeconfig, self.home)
-        self.clear()
+
+    @contextlib.contextmanager
+    def scene(self, *, speed: float = 1.0, last: bool = False, **knobs: Any) -> Iterator[Scene]:
+        """A cloud account, and a cluster that is empty before and (unless nothing follows) after."""
+        with self.cloud(speed=speed, **knobs) as scene:
+            yield scene
+        if not last:
+            self.clear()
 
     @contextlib.contextmanager
     def controller(
