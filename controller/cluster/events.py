@@ -7,6 +7,7 @@ the namespace `default`: the API server refuses any other.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
@@ -22,6 +23,7 @@ AGGREGATED = 3600.0
 LONGEST = 1024  # bytes
 MOST_REMEMBERED = 4000
 TIMEOUT = 10.0
+AT_ONCE = 8
 log = logging.getLogger(__name__)
 
 
@@ -36,12 +38,15 @@ class Events:
         self._transport = transport
         self._wall = wall
         self._told: dict[tuple[Subject, str, str], _Told] = {}
+        # A thousand pods are told at once, and ledger and Lease must not queue up behind them for a connection.
+        self._few = asyncio.Semaphore(AT_ONCE)
 
     async def tell(self, subject: Subject, kind: str, reason: str, message: str) -> None:
-        """Best effort: what goes wrong is logged, and nothing waits longer than a few seconds for it."""
+        """Best effort: what goes wrong is logged, and no request takes longer than a few seconds."""
         message = _cut(message)
         try:
-            await self._tell(subject, kind, reason, message)
+            async with self._few:
+                await self._tell(subject, kind, reason, message)
         except ClusterError as error:
             log.warning(
                 "event %s on %s %s was not recorded: %s", reason, subject.kind, subject.name, error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 from collections.abc import Mapping
@@ -344,6 +345,19 @@ async def test_messages_are_cut_to_what_the_server_takes() -> None:
     assert len(transport.asked[0].body["message"].encode()) <= 1024
     assert transport.asked[0].body["message"].endswith("…")
     assert len(transport.asked[1].body["metadata"]["name"]) <= 253
+
+
+async def test_a_flood_of_events_leaves_the_server_time_for_what_matters() -> None:
+    made, transport, _ = writer()  # nothing is ever answered
+    flood = [
+        asyncio.create_task(made.event(POD, type="Normal", reason="R", message=str(number)))
+        for number in range(1000)
+    ]
+    await asyncio.sleep(0.01)
+    assert 1 <= len(transport.asked) <= 8
+    for task in flood:
+        task.cancel()
+    await asyncio.gather(*flood, return_exceptions=True)
 
 
 async def test_the_memory_of_events_is_bounded() -> None:
