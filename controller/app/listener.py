@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from controller.cluster.protocol import Subject, View, Writer
+from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.plan import Explanation, Plan
@@ -26,6 +27,8 @@ class Reporter:
         self._view = view
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sorted: tuple[Pod, ...] = ()
+        self._by_key: dict[str, Pod] = {}
         self.on_leftovers: Callable[[], None] = lambda: None  # something may be left that no record speaks of
 
     def planned(self, plan: Plan) -> None:
@@ -107,5 +110,12 @@ class Reporter:
             node = self._view.node(told.name)
             # Events about nodes carry the name as UID: that is what `kubectl describe node` looks for.
             return Subject(kind="Node", name=told.name, uid=told.name) if node else None
-        pod = next((pod for pod in self._view.waiting_pods() if pod.key == told.name), None)
+        pod = self._waiting(told.name)
         return Subject(kind="Pod", name=pod.name, namespace=pod.namespace, uid=pod.uid) if pod else None
+
+    def _waiting(self, key: str) -> Pod | None:
+        """A thousand pods may be told in one go, so they are sorted by name once and not for each."""
+        pods = self._view.waiting_pods()
+        if pods is not self._sorted:
+            self._sorted, self._by_key = pods, {pod.key: pod for pod in pods}
+        return self._by_key.get(key)
