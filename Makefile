@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint e2e e2e-full soak bench clean
+.PHONY: demo test lint e2e e2e-full soak bench bench-real clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -40,6 +40,10 @@ bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench latency
 	$(BIN)/verda-gpu-autoscaler bench decode
 	$(BIN)/verda-gpu-autoscaler bench memory
+
+# On a real control plane, against goals: about ten minutes. BENCH="--json", "--write", "--only latency" and the like.
+bench-real: $(STAMP)
+	tests/e2e/run --bench $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

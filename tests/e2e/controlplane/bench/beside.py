@@ -35,10 +35,10 @@ def measure(world: World, controller: Controller, pods: int = 10) -> list[Row]:
     say(f"side by side with a controller that lists all pods every {PERIOD:g} s")
     before = len(orders_at(ours))
     with stage.cloud("lister", rate_limits=False) as theirs, _lister(stage, theirs) as lister:
-        until("its first list was read", lambda: not lister.lines.empty(), 120)
+        until("its first list was read", lambda: not lister.lines.empty(), 240)
         began, cpu = time.time(), (controller.cpu(), cpu_seconds(lister.process.pid))
         created = _create(stage, pods)
-        until("it ordered for every pod", lambda: len(orders_at(theirs)) >= pods, 90)
+        until("it ordered for every pod", lambda: len(orders_at(theirs)) >= pods, 240)
         until("so did the product", lambda: len(orders_at(ours)) >= before + pods, 30)
         over = time.time() - began
         cpu = (controller.cpu() - cpu[0], cpu_seconds(lister.process.pid) - cpu[1])
