@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.programs import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-Part = Callable[[Stage, bool], list[Row]]
+Part = Callable[[Stage, bool], Iterable[Row]]
 PARTS: dict[str, Part] = {
     "baseline": lambda stage, small: latency.baseline(stage, 5 if small else 20),
     "latency": lambda stage, small: latency.measure(stage, 10 if small else 100),
@@ -37,12 +37,13 @@ PARTS: dict[str, Part] = {
 }
 
 
-def _large(stage: Stage, nodes: int) -> list[Row]:
+def _large(stage: Stage, nodes: int) -> Iterator[Row]:
     """Last: what it leaves behind ends with the control plane."""
     with footprint.large(stage, nodes) as world:
         started = time.time()
         with stage.controller(world.scene, footprint.SETTINGS, within=120) as controller:
-            return [*footprint.measure(world, controller, started), *beside.measure(world, controller)]
+            yield from footprint.measure(world, controller, started)
+            yield from beside.measure(world, controller)
 
 
 def main() -> int:
@@ -51,9 +52,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="gpu-autoscaler-bench-") as folder:
         plane = ControlPlane(_programs(), Path(folder) / "plane")
+        found: list[Row] = []
         try:
             plane.start()
-            found = _measured(plane, Path(folder), asked.only or list(PARTS), small=asked.small)
+            _measure(found, plane, Path(folder), asked.only or list(PARTS), small=asked.small)
+        except BaseException:
+            say(f"not finished; what was measured until then:\n{rows.table(found)}")
+            raise
         finally:
             plane.stop()
     about = measured_on() | {"at": datetime.now(UTC).isoformat(timespec="minutes"), "small": asked.small}
@@ -94,17 +99,16 @@ def _programs() -> Path:
     return found
 
 
-def _measured(plane: ControlPlane, folder: Path, parts: list[str], *, small: bool) -> list[Row]:
+def _measure(found: list[Row], plane: ControlPlane, folder: Path, parts: list[str], *, small: bool) -> None:
     admin = config.new_client_from_config(str(plane.kubeconfig))
     kubeconfig = access.controller_kubeconfig(plane, admin, os.environ["HELM_BIN"])
     stage = Stage(plane, admin, kubeconfig, folder)
-    found: list[Row] = []
     for name in PARTS:
         if name in parts:
             began = time.monotonic()
-            found += PARTS[name](stage, small)
+            for row in PARTS[name](stage, small):
+                found.append(row)
             say(f"{name}: {time.monotonic() - began:.0f} s")
-    return found
 
 
 def _sentence(about: dict[str, object]) -> str:
