@@ -6,13 +6,13 @@ Needs the programs that `tests/e2e/run` builds, and says so. Progress goes to st
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,39 +20,24 @@ from kubernetes import config
 
 from controller.sandbox.bench.machine import measured_on
 from tests.e2e.controlplane import access
-from tests.e2e.controlplane.bench import beside, burst, footprint, latency, requests, rows
-from tests.e2e.controlplane.bench.rows import Row
+from tests.e2e.controlplane.bench import rows
+from tests.e2e.controlplane.bench.parts import PARTS, Run, carry_out
+from tests.e2e.controlplane.bench.rows import Part
 from tests.e2e.controlplane.bench.stage import Stage, say
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.programs import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-Part = Callable[[Stage, bool], Iterable[Row]]
-PARTS: dict[str, Part] = {
-    "baseline": lambda stage, small: latency.baseline(stage, 5 if small else 20),
-    "latency": lambda stage, small: latency.measure(stage, 10 if small else 100),
-    "requests": lambda stage, small: requests.measure(stage),
-    "burst": lambda stage, small: burst.measure(stage, 100 if small else 1000),
-    "footprint": lambda stage, small: _large(stage, 100 if small else 1000),
-}
-
-
-def _large(stage: Stage, nodes: int) -> Iterator[Row]:
-    """Last: what it leaves behind ends with the control plane."""
-    with footprint.large(stage, nodes) as world:
-        started = time.time()
-        with stage.controller(world.scene, footprint.SETTINGS, within=120) as controller:
-            yield from footprint.measure(world, controller, started)
-            yield from beside.measure(world, controller)
 
 
 def main() -> int:
     asked = _asked()
+    programs = _programs()
     began = time.monotonic()
+    found: list[Part] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="gpu-autoscaler-bench-") as folder:
-        plane = ControlPlane(_programs(), Path(folder) / "plane")
-        found: list[Row] = []
+        plane = ControlPlane(programs, Path(folder) / "plane")
         try:
             plane.start()
             _measure(found, plane, Path(folder), asked.only or list(PARTS), small=asked.small)
@@ -64,13 +49,12 @@ def main() -> int:
     about = measured_on() | {"at": datetime.now(UTC).isoformat(timespec="minutes"), "small": asked.small}
     about["seconds"] = round(time.monotonic() - began)
     if asked.json:
-        print(json.dumps({"about": about, "rows": [row.as_json() for row in found]}, indent=1))
+        print(json.dumps({"about": about, "parts": [part.as_json() for part in found]}, indent=1))
     else:
-        print(rows.table(found))
-        print(f"\n{_sentence(about)}")
+        print(f"{rows.table(found)}\n\n{_sentence(about)}")
     if asked.write:
         rows.write(PAGE, rows.markdown(found, _sentence(about)))
-    missed = [row.key for row in found if row.holds is False]
+    missed = [row.key for part in found for row in part.rows if row.holds is False]
     if missed:
         say(f"missed: {', '.join(missed)}")
     return 1 if missed else 0
@@ -99,15 +83,14 @@ def _programs() -> Path:
     return found
 
 
-def _measure(found: list[Row], plane: ControlPlane, folder: Path, parts: list[str], *, small: bool) -> None:
+def _measure(found: list[Part], plane: ControlPlane, folder: Path, names: list[str], *, small: bool) -> None:
     admin = config.new_client_from_config(str(plane.kubeconfig))
     kubeconfig = access.controller_kubeconfig(plane, admin, os.environ["HELM_BIN"])
-    stage = Stage(plane, admin, kubeconfig, folder)
-    for name in PARTS:
-        if name in parts:
+    with contextlib.ExitStack() as until_the_end:
+        run = Run(Stage(plane, admin, kubeconfig, folder), small, until_the_end)
+        for name in [name for name in PARTS if name in names]:
             began = time.monotonic()
-            for row in PARTS[name](stage, small):
-                found.append(row)
+            carry_out(name, run, found)
             say(f"{name}: {time.monotonic() - began:.0f} s")
 
 

@@ -18,7 +18,7 @@ from kubernetes import client
 from tests.e2e.controlplane import access
 from tests.e2e.controlplane.bench import load
 from tests.e2e.controlplane.bench.audit import asked
-from tests.e2e.controlplane.bench.footprint import World
+from tests.e2e.controlplane.bench.large import World
 from tests.e2e.controlplane.bench.latency import PODS as PATH
 from tests.e2e.controlplane.bench.rows import Row, percentile
 from tests.e2e.controlplane.bench.stage import Controller, Stage, cpu_seconds, orders_at, say
@@ -26,6 +26,10 @@ from tests.e2e.controlplane.scene import NAMESPACE, Scene, until
 from tests.e2e.programs import ROOT, Started
 
 PERIOD = 10.0
+ABOUT = (
+    "Beside the same large cluster. Both order for the same pods, each from a cloud account of its own, and share "
+    f"cores and API server. The other reads all pods every {PERIOD:g} s through the official client."
+)
 SPACE = "lister"
 APART = 6.3  # seconds between the pods, so that they fall on every part of its period
 

@@ -27,7 +27,11 @@ A_MINUTE = 60  # orders that the cloud takes
 POOL = {"name": "a100", "instance_types": ["8A100.176V"], "locations": ["FIN-01"], "max": 1000}
 SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": A_MINUTE}}
 UNLIMITED: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 100_000}}
-NOT_DEFAULT = f"limits.launches_per_minute: {A_MINUTE}, as many as the cloud takes"
+ABOUT = (
+    "Each asks for one GPU, the pool buys machines with eight; the scheduler runs with a raised client limit. "
+    f"Settings are the defaults except for `limits.launches_per_minute: {A_MINUTE}`, which is what the cloud takes: "
+    "it counts requests in real seconds. Its machines boot at once, when all orders are out."
+)
 
 
 def measure(stage: Stage, pods: int = 1000) -> list[Row]:
@@ -90,8 +94,9 @@ def _bought(stage: Stage, scene: Scene, pods: int, wanted: int) -> list[Row]:
         Row("burst_whole_s", "first pod created → first order", _s(taken[0] - began), "s"),
         Row("burst_told_s", "first created → last one Unschedulable", _s(last_told - began), "s"),
         Row("burst_machines", "machines bought until all pods run", bought, exactly=wanted),
-        Row("burst_pace", "most orders taken in any 60 s", _most_in(taken), below=A_MINUTE + 1, note=pace),
-        Row("burst_429", "answers 429", refused, below=10, note=f"{len(sent)} orders and scripts sent"),
+        Row("burst_pace", "most orders that arrived in any 60 s", _most_in(taken), note=pace),
+        Row("burst_429", "answers 429, to orders and all else", refused, below=A_MINUTE / 4,
+            note=f"{len(sent)} orders and scripts were sent for {len(taken)} machines"),
     ]  # fmt: skip
 
 

@@ -18,7 +18,10 @@ from tests.e2e.controlplane.scene import Scene, until
 
 POOL = {"name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "max": 1000}
 SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 1000}}
-NOT_DEFAULT = "limits.launches_per_minute: 1000; the sandbox cloud counts no requests"
+ABOUT = (
+    "Each needs a machine with one GPU of its own. Settings are the defaults except for "
+    "`limits.launches_per_minute: 1000`; the cloud does not count requests."
+)
 GOALS = {"p50": 300.0, "p99": 1000.0}
 PODS = "/api/v1/namespaces/default/pods"
 

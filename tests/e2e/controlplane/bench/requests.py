@@ -18,7 +18,10 @@ from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import NAMESPACE, runs, until
 
 SETTINGS: dict[str, Any] = {"pools": [POOL], "scale_down": {"cooldown": "15s"}}
-NOT_DEFAULT = "scale_down.cooldown: 15s"
+ABOUT = (
+    "One machine alone, from the pod that needs it to the last trace of it. Settings are the defaults except for "
+    "`scale_down.cooldown: 15s`; the cloud's machines boot at once."
+)
 MOST = 40.0
 
 

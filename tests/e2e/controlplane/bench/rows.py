@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -77,27 +77,59 @@ def spread(key: str, what: str, seconds: Sequence[float], goals: dict[str, float
     ]
 
 
-def table(rows: Sequence[Row]) -> str:
-    marks = {True: "yes", False: "NO", None: ""}
-    lines = [("", "measured", "goal", "holds")]
-    lines += [
-        (row.what + (f" ({row.note})" if row.note else ""), row.shown, row.goal, marks[row.holds])
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+@dataclass
+class Part:
+    """Rows that were measured together, and under which conditions."""
+
+    name: str
+    title: str
+    about: str
+    rows: list[Row] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "part": self.name,
+            "title": self.title,
+            "about": self.about,
+            "rows": [row.as_json() for row in self.rows],
+        }
 
 
-def markdown(rows: Sequence[Row], made_on: str) -> str:
+def table(parts: Sequence[Part]) -> str:
+    marks = {True: "holds", False: "MISSED", None: ""}
+    every = [row for part in parts for row in part.rows]
+    widths = [max((len(text) for text in texts), default=0) for texts in (
+        [row.what for row in every], [row.shown for row in every], [row.goal for row in every],
+    )]  # fmt: skip
+    lines = []
+    for part in parts:
+        lines += ["", f"{part.title}. {part.about}".strip(), ""]
+        for row in part.rows:
+            cells = zip((row.what, row.shown, row.goal), widths, strict=True)
+            lines.append(
+                (
+                    "  " + "  ".join(text.ljust(width) for text, width in cells) + "  " + marks[row.holds]
+                ).rstrip()
+            )
+            lines += [f"      {row.note}"] if row.note else []
+    return "\n".join(lines[1:])
+
+
+def markdown(parts: Sequence[Part], made_on: str) -> str:
     marks = {True: "yes", False: "**no**", None: ""}
-    lines = [made_on, "", "| what | measured | goal | holds |", "|---|---|---|---|"]
-    lines += [
-        f"| {row.what}{f' ({row.note})' if row.note else ''} | {row.shown} | {row.goal} | {marks[row.holds]} |"
-        for row in rows
-    ]
+    lines = [made_on]
+    for part in parts:
+        lines += [
+            "",
+            f"**{part.title}.** {part.about}",
+            "",
+            "| what | measured | goal | holds |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| {row.what}{f' ({row.note})' if row.note else ''} | {row.shown} | {row.goal} | {marks[row.holds]} |"
+            for row in part.rows
+        ]
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ import re
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Controller:
-    def __init__(self, process: Started, url: str) -> None:
+    def __init__(self, process: Started, url: str, started: float) -> None:
         self._process = process
         self.pid = process.process.pid
+        self.started = started
         self._url = url
 
     @property
@@ -55,7 +57,7 @@ class Controller:
         return found
 
     def metric(self, name: str) -> float:
-        return total_of(_read(f"{self._url}/metrics").decode(), name)
+        return _total(_read(f"{self._url}/metrics").decode(), name)
 
     def cpu(self) -> float:
         return cpu_seconds(self.pid)
@@ -96,13 +98,14 @@ class Stage:
     ) -> Iterator[Controller]:
         """Running, leading, and with ledger and inventory read."""
         command = scene.command({**DEFAULTS, **settings}, "controller")
+        began = time.time()
         process = Started(command, self.home, {"DEPLOYMENT_NAME": "gpuas"})  # as the chart does
         try:
             until("the controller is in step", lambda: _told(process, "rebuilt from ledger"), within)
             listening = next(line for line in process.complaints if "listening" in line)
             found = re.search(r"address=(\S+)", listening)
             assert found, listening
-            yield Controller(process, f"http://{found[1]}")
+            yield Controller(process, f"http://{found[1]}", began)
         except BaseException:
             print("\n".join(process.complaints[-40:]), file=sys.stderr)
             raise
@@ -122,9 +125,14 @@ class Stage:
         left = "no pod is left"
         until(left, lambda: not json.loads(self.api.get("/api/v1/pods?limit=1"))["items"])
 
-    def metric(self, name: str, **labels: str) -> float:
-        """A counter of the API server, summed over all other labels."""
-        return total_of(self.api.get("/metrics").decode(), name, labels)
+    def lists(self) -> Counter[str]:
+        """List requests that the API server has answered so far, whoever asked, by resource."""
+        found: Counter[str] = Counter()
+        for line in self.api.get("/metrics").decode().splitlines():
+            if line.startswith("apiserver_request_total{") and 'verb="LIST"' in line:
+                resource = re.search(r'[,{]resource="([^"]*)"', line)
+                found[resource[1] if resource else ""] += int(float(line.rpartition(" ")[2]))
+        return found
 
 
 def requests_at(scene: Scene, method: str = "", path: str = "") -> list[dict[str, Any]]:
@@ -138,15 +146,10 @@ def orders_at(scene: Scene) -> list[dict[str, Any]]:
     return requests_at(scene, "POST", "/instances")
 
 
-def total_of(text: str, name: str, labels: Mapping[str, str] | None = None) -> float:
-    """The sum of a metric over all series that carry these labels, in Prometheus' text form."""
-    wanted = [f'{key}="{value}"' for key, value in (labels or {}).items()]
-    total = 0.0
-    for line in text.splitlines():
-        series, _, value = line.rpartition(" ")
-        if series.partition("{")[0] == name and all(want in series for want in wanted):
-            total += float(value)
-    return total
+def _total(text: str, name: str) -> float:
+    """The sum of a metric over all its series, in Prometheus' text form."""
+    series = (line.rpartition(" ") for line in text.splitlines() if line.startswith(name))
+    return sum(float(value) for key, _, value in series if key.partition("{")[0] == name)
 
 
 def _read(url: str) -> bytes:
