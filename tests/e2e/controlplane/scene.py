@@ -68,6 +68,7 @@ class Scene(Account, Workloads):
         self.policy = client.PolicyV1Api(admin)
         self.apps = client.AppsV1Api(admin)
         self.cloud = cloud
+        self.usual: Mapping[str, Any] = {}  # settings of controllers that others start
         self.kubeconfig = kubeconfig
         self.home = home
 

@@ -1,0 +1,77 @@
+"""Hours of trouble on the real control plane: two controllers, one account, everything going wrong at random.
+
+`SOAK_MINUTES` (20) says how long, `SOAK_SEED` repeats a course of events.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+
+import pytest
+
+from tests.e2e.controlplane.judge import Judge
+from tests.e2e.controlplane.kubelets import Kubelets
+from tests.e2e.controlplane.mayhem import Mayhem
+from tests.e2e.controlplane.plane import ControlPlane
+from tests.e2e.controlplane.scene import SETTINGS, Scene, until
+
+MINUTES = float(os.environ.get("SOAK_MINUTES", "20"))
+MOST = 6
+POOL = SETTINGS["pools"][0] | {"max": MOST, "market": "prefer_spot"}
+
+
+@pytest.mark.soak(limit=int(MINUTES * 60 + 900))
+def test_whatever_happens_nothing_is_paid_twice_leaked_or_hurt(
+    scene: Scene, kubelets: Kubelets, plane: ControlPlane
+) -> None:
+    seed = int(os.environ.get("SOAK_SEED") or random.randrange(10**6))
+    print(f"seed {seed}, {MINUTES:g} minutes")
+    scene.usual = {"pools": [POOL]}
+    foreign = {"hostname": "somebody-elses", "description": "gpuas real other", "running": True}
+    scene.tell_cloud("POST", "instances", order(foreign))
+    with Judge(scene, MOST, "real-") as judge:
+        mayhem = Mayhem(scene, plane, judge, seed, ("one", "two"))
+        try:
+            end = time.monotonic() + MINUTES * 60
+            while time.monotonic() < end:
+                mayhem.step()
+                assert not judge.broken, judge.broken
+                time.sleep(mayhem.pause())
+            mayhem.calm()
+            ours = "the account holds nothing of ours any more"
+            until(
+                ours,
+                lambda: [each["hostname"] for each in scene.state()["instances"]] == ["somebody-elses"],
+                420,
+            )
+            until("no disk and no script is left", lambda: clean_but_for(scene, 1), 240)
+            until("no Node is left", lambda: not scene.nodes(), 120)
+            assert judge.alive()
+            assert not judge.broken, judge.broken
+            told = ", ".join(f"{what} {count}" for what, count in sorted(mayhem.count.items()))
+            print(
+                f"soak: {MINUTES:g} minutes, seed {seed}: {told}; creates {scene.state()['creates']}, "
+                f"at most {judge.most_at_once} machines of {MOST} at once, {judge.looks} looks, nothing broken"
+            )
+        except BaseException:
+            print(*mayhem.end(), sep="\n")
+            raise
+        finally:
+            mayhem.end()
+
+
+def order(more: dict[str, object]) -> dict[str, object]:
+    return {
+        "instance_type": "1A100.22V",
+        "image": "ubuntu-24.04",
+        "location_code": "FIN-01",
+        "ssh_key_ids": [],
+        **more,
+    }
+
+
+def clean_but_for(scene: Scene, disks: int) -> bool:
+    state = scene.state()
+    return len(state["volumes"]) == disks and not state["trash"] and not state["scripts"]
