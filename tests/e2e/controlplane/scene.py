@@ -27,6 +27,7 @@ __all__ = [
     "clean",
     "container",
     "deadlines",
+    "idle_machine",
     "pool",
     "running",
     "runs",
@@ -163,6 +164,17 @@ def running(*controllers: Started) -> Iterator[None]:
 
 def runs(scene: Scene, *names: str) -> bool:
     return all(scene.phase(name) in ("Running", "Succeeded") for name in names)
+
+
+def idle_machine(scene: Scene) -> str:
+    """The Node of a machine that is ready and free; the only one."""
+    scene.pod("first", 1)
+    until("the first pod runs", lambda: runs(scene, "first"))
+    scene.delete_pod("first")
+    (node,) = scene.nodes()
+    marked = "gpu-autoscaler/idle-since"
+    until("it is idle", lambda: marked in (scene.core.read_node(node).metadata.annotations or {}))
+    return node
 
 
 def deadlines(**more: Any) -> dict[str, Any]:

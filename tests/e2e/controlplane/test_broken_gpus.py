@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.controlplane.scene import Scene, deadlines, pool, running, runs, until
+from tests.e2e.controlplane.scene import Scene, deadlines, idle_machine, pool, running, runs, until
 
 ONE_TYPE = pool(instance_types=["1A100.22V"])
 TWO_GPUS = pool(instance_types=["2A100.44V"])
@@ -61,10 +61,7 @@ def test_gpus_lost_for_a_while_are_waited_for_and_replaced_when_that_is_too_long
     scene: Scene, kubelets: Kubelets
 ) -> None:
     with running(scene.controller({"scale_down": {"cooldown": "60s"}} | deadlines(gpu_lost="4s") | ONE_TYPE)):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        scene.delete_pod("first")
-        (node,) = scene.nodes()
+        node = idle_machine(scene)
         kubelets.offer(node, 0)
         scene.pod("second", 1)
         time.sleep(2)

@@ -5,22 +5,11 @@ from __future__ import annotations
 import time
 
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.controlplane.scene import Scene, deadlines, pool, running, runs, until
+from tests.e2e.controlplane.scene import Scene, deadlines, idle_machine, pool, running, runs, until
 
 SMALL = "1A100.22V"
 QUICK = {"scale_down": {"cooldown": "1s"}}
 LONG = {"scale_down": {"cooldown": "60s"}}
-
-
-def idle_machine(scene: Scene, name: str = "first") -> str:
-    """The Node of a machine that is ready and free."""
-    scene.pod(name, 1)
-    until(f"{name} runs", lambda: runs(scene, name))
-    scene.delete_pod(name)
-    (node,) = scene.nodes()
-    marked = "gpu-autoscaler/idle-since"
-    until("it is idle", lambda: marked in (scene.core.read_node(node).metadata.annotations or {}))
-    return node
 
 
 def test_a_node_deleted_by_hand_is_waited_for_and_nothing_is_bought_meanwhile(
