@@ -34,8 +34,8 @@ ABOUT = (
 )
 KUBELET_REPORTS = 300.0  # seconds between two status reports of a kubelet about which nothing changed
 WATCHED = ("pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets")
-SETTLE = 30.0
-IDLE = 75.0
+SETTLE = 20.0
+IDLE = 65.0
 MOST_MIB = 120.0
 CONFIG_MAP_LIMIT_KIB = 1024.0
 

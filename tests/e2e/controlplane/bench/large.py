@@ -53,7 +53,7 @@ def large(stage: Stage, nodes: int) -> Iterator[World]:
         ]
         took = load.create(stage.plane.kubeconfig, bound)
         say(f"created {pods} pods in {took:.0f} s; now they start")
-        until("all pods run", lambda: _none_pending(stage), 400)
+        until("all pods run", lambda: _none_pending(stage), 600)
         yield World(stage, scene, nodes, ours, pods)
 
 

@@ -59,7 +59,7 @@ def measure(stage: Stage, pods: int = 100) -> list[Row]:
             unschedulable.append(seen.wait_unschedulable(f"one-{number}"))
             time.sleep(0.15)
             _wait_for_order(scene, number + 1)
-            time.sleep(pause.uniform(0.2, 0.6))
+            time.sleep(pause.uniform(0.1, 0.4))
         connection.close()
         time.sleep(1)
         orders = orders_at(scene)
