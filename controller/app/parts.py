@@ -67,6 +67,7 @@ def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
         clock=now.wall,
         connect_timeout=verda.connect_timeout.total_seconds(),
         read_timeout=verda.read_timeout.total_seconds(),
+        currency=verda.currency,
     )
 
 

@@ -17,11 +17,11 @@ import msgspec
 
 from controller.cluster.decode import Decoder, Unreadable
 from controller.domain.cloudthings import ON_DEMAND, SPOT, InstanceType, Offer
+from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Refusal
 from controller.domain.quantity import QuantityError, scheduler_units
 from controller.domain.reason import Reason
-from controller.planning.choice import ANY_IMAGE
 from controller.planning.scale_down import LATEST, parse_time
 
 T = TypeVar("T")

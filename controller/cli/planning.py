@@ -34,7 +34,7 @@ def show_plan(
             raise Ends(CONFIGURATION, str(error)) from error
         except ConfigError as error:
             raise Ends(CONFIGURATION, *(f"{snapshot}: {line}" for line in str(error).splitlines())) from error
-        currency = "usd"
+        currency = str(settings.verda.currency)
     else:
         picture, settings, currency = asyncio.run(_live(config, kubeconfig))
     if save is not None:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from controller.config.errors import Problem
 from controller.config.paths import suggestion
 from controller.domain.cloudthings import Catalogue, InstanceType, Offer
+from controller.domain.images import AUTO, image_for, why_none
+from controller.domain.money import at_least
 from controller.domain.names import gpu_slug
 from controller.domain.policy import Policy, Pool
+from controller.domain.prices import ANY, priced
 
 _FEW = 3
 
@@ -24,11 +29,32 @@ def check_against(
     """Every pool's problems; `origins` of `Loaded` adds where each setting stands. No offers: nothing to say."""
     if not catalogue.offers:
         return []
-    return [
+    paid = {offer.type.name: priced(policy.prices, offer.type) for offer in catalogue.offers}
+    offers = tuple(replace(offer, type=paid[offer.type.name]) for offer in catalogue.offers)
+    catalogue = replace(catalogue, offers=offers)
+    found = [
         problem
         for n, pool in enumerate(policy.pools)
         for problem in _Check(n, pool, catalogue, origins or {}).problems()
     ]
+    for section, keys in (("prices", policy.prices), ("gpu_labels", policy.gpu_labels)):
+        found += _strangers(section, keys, catalogue, origins or {})
+    return found
+
+
+def _strangers(
+    section: str, keys: Iterable[str], catalogue: Catalogue, origins: Mapping[str, str]
+) -> Iterator[Problem]:
+    """Keys of a table by type or model that are neither."""
+    known = {gpu_slug(name): name for o in catalogue.offers for name in (o.type.name, o.type.model)}
+    spelt = {gpu_slug(path.removeprefix(section)): path for path in origins if path.startswith(section)}
+    for key in keys:
+        if key not in known and key != ANY:
+            path = spelt.get(key, f"{section}.{key}")
+            close = difflib.get_close_matches(key, known, n=_FEW, cutoff=0.6)
+            hint = f"; did you mean {' or '.join(known[name] for name in close)}?" if close else ""
+            expected = f"an instance type or a GPU model of the cloud{hint}"
+            yield Problem(path, None, expected, origins.get(path, origins.get(section, "")))
 
 
 def _names(found: Iterable[str], count: int = _FEW) -> str:
@@ -129,14 +155,18 @@ class _Check:
             return
         wanted = ", ".join(self.pool.images)
         for n, image in enumerate(self.pool.images if len(self.pool.images) > 1 else ()):
-            if image not in known:
+            if image not in known and image != AUTO:
                 yield self.problem(
                     f"image[{n}]",
                     image,
                     f"an image that a type of this pool supports{suggestion(image, known, _FEW)}",
                 )
         for kind in matching:
-            if self.pool.images and not set(self.pool.images) & set(kind.images):
+            if not kind.images or image_for(self.pool.images, kind):
+                continue
+            if AUTO in (self.pool.images or (AUTO,)):
+                yield self.problem("image", AUTO, f"an image by its name: {kind.name} {why_none((), kind)}")
+            else:
                 close = difflib.get_close_matches(self.pool.images[0], kind.images, n=_FEW, cutoff=0.0)
                 few = f", such as {', '.join(close)}" if close else ""
                 yield self.problem("image", wanted, f"an image that {kind.name} supports{few}")
@@ -161,7 +191,7 @@ class _Check:
         most = pool.max_price_per_hour
         if most is not None and cheapest.price > most:
             name = f"{cheapest.type.name} ({cheapest.market}, {cheapest.location})"
-            expected = f"at least {cheapest.price} {self.catalogue.currency.upper()}, the price of the cheapest, {name}"
+            expected = f"at least {at_least(cheapest.price)} {self.catalogue.currency.upper()}, the price of the cheapest, {name}"
             yield self.problem("max_price_per_hour", str(most), expected)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from controller.config.kubernetes_names import FACTS
 from controller.config.pools import PoolSetting
 from controller.config.settings import Settings
+from controller.domain.gpu_labels import PREFIX
 from controller.domain.kube import Taint
+from controller.domain.names import gpu_slug
 from controller.domain.policy import Deadlines, Limits, Policy, Pool
+from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
 
 
@@ -35,6 +38,18 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         scheduler_names=settings.planning.scheduler_names,
         priority_cutoff=settings.planning.priority_cutoff,
         ignore_namespaces=settings.planning.ignore_namespaces,
+        prices={
+            ANY if name == ANY else gpu_slug(name): PriceRule(
+                on_demand=given.price_per_hour, spot=given.spot_price_per_hour, discount=given.share
+            )
+            for name, given in settings.prices.items()
+        },
+        gpu_labels={
+            gpu_slug(name): {
+                PREFIX + key: value for key, value in given.model_dump(exclude_none=True).items()
+            }
+            for name, given in settings.gpu_labels.items()
+        },
         kubelet_reserves_memory=_reserves_memory(settings),
     )
 
@@ -60,6 +75,7 @@ def _pool(pool: PoolSetting) -> Pool:
         join=pool.join or "",
         arm64=pool.arm64,
         startup_taint=pool.startup_taint,
+        feature_discovery=pool.feature_discovery,
         pause=pool.pause,
     )
 

@@ -130,6 +130,10 @@ class PoolSetting(Section):
         False,
         description="Whether nodes register with a taint until identified; false, because device plug-ins may not tolerate it.",
     )
+    feature_discovery: Flag = Field(
+        True,
+        description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
+    )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",

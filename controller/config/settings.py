@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from controller.config.delays import Deadlines, Lease, Timing
 from controller.config.joining import JoinEntry
+from controller.config.money import GpuLabelSetting, PriceSetting
 from controller.config.pools import Headroom, NamespaceLimits, PoolSetting, SwitchedMachine
 from controller.config.section import Section, without_nulls
 from controller.config.values import (
@@ -128,6 +129,10 @@ class Verda(Section):
     client_secret: Secret | None = Field(
         None, description="The same; better from VERDA_CLIENT_SECRET or VERDA_CLIENT_SECRET_FILE."
     )
+    currency: Literal["usd", "eur"] = Field(
+        "usd",
+        description="Of every price and limit; usd, the cloud's own default. Take the one that the project is billed in.",
+    )
     connect_timeout: SomeTime = Field(
         timedelta(seconds=5),
         description="For a connection; 5 s, because a healthy API needs a fraction of it.",
@@ -156,6 +161,14 @@ class Settings(BaseSettings):
     )
     machines: tuple[SwitchedMachine, ...] = Field(
         (), description="Machines to switch on and off instead of buying; none unless given."
+    )
+    prices: dict[str, PriceSetting] = Field(
+        {},
+        description="What is paid where it is not the list price, by instance type, GPU model or `*`; the list price unless given.",
+    )
+    gpu_labels: dict[str, GpuLabelSetting] = Field(
+        {},
+        description="NVIDIA's labels where the built-in table is wrong, by instance type or GPU model; known for every GPU that is sold.",
     )
     limits: Limits = Field(
         default_factory=Limits, description="Bounds over all pools together, beside each pool's own maximum."

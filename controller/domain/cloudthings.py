@@ -10,6 +10,15 @@ SPOT = "spot"
 ON_DEMAND = "on-demand"
 
 
+# The cloud does not say which types are arm64; these are the models with NVIDIA's Grace as the host CPU.
+ARCH_BY_MODEL_PREFIX: tuple[tuple[str, str], ...] = (("GB", "arm64"), ("GH", "arm64"))
+
+
+def arch_of(model: str) -> str:
+    upper = model.strip().upper()
+    return next((arch for prefix, arch in ARCH_BY_MODEL_PREFIX if upper.startswith(prefix)), "amd64")
+
+
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the catalogue. Resources are never derived from the name."""
 
@@ -62,6 +71,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     volume_ids: tuple[str, ...] = ()
     os_volume_id: str = ""
     script_id: str = ""
+    gpus: int = 0  # as the machine itself says: its type may have left the catalogue
+    vcpus: int = 0
+    memory_gib: int = 0
 
     @property
     def state(self) -> str:
@@ -104,12 +116,15 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     is_os: bool = False
     tags: tuple[tuple[str, str], ...] = ()
     price_per_hour: Decimal = Decimal(0)
+    created_at: float = 0.0
+    deleted_at: float = 0.0  # when it went into the trash
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     text: str
+    created_at: float = 0.0
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

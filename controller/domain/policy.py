@@ -12,6 +12,7 @@ from decimal import Decimal
 import msgspec
 
 from controller.domain.kube import Taint
+from controller.domain.prices import PriceRule
 from controller.domain.resources import GPU, Resources
 
 SPOT_ONLY = "spot_only"
@@ -40,6 +41,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     join: str = ""
     arm64: bool = False
     startup_taint: bool = False
+    feature_discovery: bool = True  # NVIDIA's labels appear on the pool's nodes
     pause: str = ""  # scale-up | scale-down | all
 
     def markets(self) -> tuple[str, ...]:
@@ -94,6 +96,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
     pause: str = ""  # from the annotation on our own objects, or all pools
+    prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
+    gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
     kubelet_reserves_memory: bool = True  # plain kubelets keep 100Mi back, k3s and RKE2 do not
 
     def pool(self, name: str) -> Pool | None:

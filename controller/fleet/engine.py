@@ -237,7 +237,7 @@ class Fleet:
             if self.flights.closed_lately(intent):
                 continue  # its deletion was proven by id; the list lags behind
             kind = self.catalogue.type_named(instance.instance_type)
-            machine = adopt(self.policy.cluster_id, instance, kind, intent, now)
+            machine = adopt(self.policy, instance, kind, intent, now)
             if known is not None:
                 note = "it appeared after its order had been proven absent"
                 machine = replace(

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from controller.cloud.protocol import Order
 from controller.domain import names
 from controller.domain.cloudthings import Instance, InstanceType
+from controller.domain.images import image_for
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Launch
 from controller.domain.policy import Policy, Pool
-from controller.planning.choice import image_for
+from controller.domain.prices import price_paid
 
 
 def new_intent(rng: random.Random, taken: Iterable[str]) -> str:
@@ -55,7 +56,7 @@ def order_for(policy: Policy, pool: Pool, machine: Machine, kind: InstanceType, 
         instance_type=machine.instance_type,
         location=machine.location,
         market=machine.market,
-        image=image_for(pool, kind),
+        image=image_for(pool.images, kind),
         disk_gb=pool.disk_gb,
         ssh_key_ids=pool.ssh_key_ids,
         script_id=script_id,
@@ -67,12 +68,14 @@ def intent_of(cluster_id: str, instance: Instance) -> str:
     return names.owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
 
 
-def adopt(cluster_id: str, instance: Instance, kind: InstanceType | None, intent: str, now: float) -> Machine:
+def adopt(policy: Policy, instance: Instance, kind: InstanceType | None, intent: str, now: float) -> Machine:
     """The record of a machine that is ours by its marks and that the ledger does not know.
 
+    Where the catalogue no longer knows its type, what the machine says of itself is believed.
     Its script is not taken over: it may be one that the user keeps. Ours are found by their own marks.
     """
-    found = names.parse_hostname(cluster_id, instance.hostname)
+    found = names.parse_hostname(policy.cluster_id, instance.hostname)
+    model = kind.model if kind else ""
     pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
     return Machine(
         intent=intent,
@@ -82,11 +85,11 @@ def adopt(cluster_id: str, instance: Instance, kind: InstanceType | None, intent
         location=instance.location,
         market=instance.market,
         phase=Phase.ORDERED,
-        price=instance.price,
-        gpus=kind.gpus if kind else 0,
-        vcpus=kind.vcpus if kind else 0,
-        memory_gib=kind.memory_gib if kind else 0,
-        model=kind.model if kind else "",
+        price=price_paid(policy.prices, instance.instance_type, model, instance.market, instance.price),
+        gpus=kind.gpus if kind else instance.gpus,
+        vcpus=kind.vcpus if kind else instance.vcpus,
+        memory_gib=kind.memory_gib if kind else instance.memory_gib,
+        model=model,
         intended_at=instance.created_at,
         ordered_at=now,
         instance_id=instance.id,

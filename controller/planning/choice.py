@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.images import image_for, why_none
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
 from controller.domain.policy import Pool
@@ -19,8 +20,6 @@ from controller.domain.reason import SENTENCES, Reason
 
 # Prices closer than this are equal, so that a rounding of the cloud decides nothing.
 SAME_PRICE = Decimal("1.001")
-# Offers written by hand may leave the images out; the cloud's own never do.
-ANY_IMAGE = "*"
 _LAST_SECOND = 253402300799.0  # of the year 9999
 
 
@@ -89,24 +88,6 @@ def allows_type(pool: Pool, kind: InstanceType) -> bool:
     return kind.arch == "amd64" or pool.arm64
 
 
-def image_for(pool: Pool, kind: InstanceType) -> str:
-    """The first image of the pool that the type accepts; for `auto` the newest plain CUDA one it lists."""
-    if ANY_IMAGE in kind.images:
-        return pool.images[0] if pool.images else ANY_IMAGE
-    if pool.images:
-        return next((image for image in pool.images if image in kind.images), "")
-    plain = [i for i in kind.images if i.startswith("ubuntu-") and "cluster" not in i and "jupyter" not in i]
-
-    def rank(slug: str) -> tuple[bool, bool, list[tuple[int, ...]]]:
-        parts = slug.split("-")
-        versions = [
-            tuple(int(n) for n in part.split(".")) for part in parts if part.replace(".", "").isdigit()
-        ]
-        return ("cuda" in slug, "docker" not in slug, versions[::-1])
-
-    return max(plain, key=rank, default="")
-
-
 def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation | None:
     kind = offer.type
     if pool.max_price_per_hour is not None and offer.price > pool.max_price_per_hour:
@@ -115,11 +96,10 @@ def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation
             f"{kind.name} costs {in_words(offer.price)} an hour; max_price_per_hour of pool {pool.name} is "
             f"{in_words(pool.max_price_per_hour)}: raise it to at least {at_least(offer.price)}",
         )
-    if not image_for(pool, kind):
-        wanted = ", ".join(pool.images) or "auto"
+    if not image_for(pool.images, kind):
         return Explanation(
             Reason.IMAGE_NOT_SUPPORTED,
-            f"{kind.name} accepts none of the images of pool {pool.name} ({wanted})",
+            f"{kind.name} {why_none(pool.images, kind)}, so pool {pool.name} does not buy it",
         )
     if not offer.available:
         return Explanation(

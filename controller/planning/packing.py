@@ -20,6 +20,7 @@ from controller.domain.resources import Resources, total
 from controller.planning.choice import SAME_PRICE, Candidate, better, grouping
 from controller.planning.fit import Ask, admitted, enough
 from controller.planning.limits import Tally
+from controller.planning.predict import labels_shown
 from controller.planning.room import Line, Room, new_room
 
 
@@ -48,6 +49,7 @@ class Packer:
         self._group = grouping(snapshot.policy.strategy)
         self._buyable = sorted((c for c in options if c.hindrance is None), key=self._group)
         self._templates: dict[int, Room] = {}
+        self._shown = labels_shown(snapshot)
         self._sizes: dict[int, int] = {}  # by candidate: which size of empty machine it is
         self._known_sizes: dict[tuple[tuple[str, int], ...], int] = {}
         self._favourites: dict[tuple[int, ...], Candidate] = {}
@@ -62,7 +64,8 @@ class Packer:
         """The empty machine, to look at; never to be filled."""
         found = self._templates.get(id(candidate))
         if found is None:
-            found = new_room(self._snapshot, candidate.pool, candidate.offer)
+            shown = self._shown.get((candidate.pool.name, candidate.offer.type.name))
+            found = new_room(self._snapshot, candidate.pool, candidate.offer, shown)
             self._templates[id(candidate)] = found
         return found
 

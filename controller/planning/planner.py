@@ -12,10 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from controller.domain import names
+from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
+from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import total
 from controller.planning import scale_down
@@ -34,7 +36,7 @@ IN_VAIN = 2
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    snapshot = in_order(snapshot)
+    snapshot = in_order(at_paid_prices(snapshot))
     declared = snapshot.policy.gpu_resources
     demand, told, wake = gather(snapshot)
     sites = existing(snapshot)
@@ -72,6 +74,19 @@ def plan(snapshot: Snapshot) -> Plan:
         machines=dict(sorted(machines_told.items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def at_paid_prices(snapshot: Snapshot) -> Snapshot:
+    """The same picture with what is really paid: a snapshot holds list prices, and the rules beside them."""
+    rules = snapshot.policy.prices
+    if not rules:
+        return snapshot
+    known: dict[int, InstanceType] = {}
+    for offer in snapshot.offers:
+        if id(offer.type) not in known:
+            known[id(offer.type)] = priced(rules, offer.type)
+    offers = tuple(msgspec.structs.replace(o, type=known[id(o.type)]) for o in snapshot.offers)
+    return msgspec.structs.replace(snapshot, offers=offers)
 
 
 def in_order(snapshot: Snapshot) -> Snapshot:

@@ -2,8 +2,7 @@
 
 Errs low: memory loses 1/64 for page structures, 320Mi for kernel and firmware, 100Mi where the
 kubelet keeps an eviction threshold, and one more per cent until a real node of the type was seen.
-Whatever real nodes offered then wins. The GPU product strings are what NVIDIA's feature discovery
-writes; pods select on them before any such node exists.
+Whatever real nodes offered then wins, and so do the labels that a living node of the same kind shows.
 """
 
 from __future__ import annotations
@@ -11,31 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from controller.domain import names
+from controller.domain import gpu_labels, names
 from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.kube import DaemonSet, Taint, Toleration
+from controller.domain.machine import Phase
+from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
 from controller.domain.resources import GPU, PODS, Resources
 
 GIB = 1 << 30
 MIB = 1 << 20
 MAX_PODS = 110
-
-# model -> gpu.product, gpu.memory in MiB, gpu.family
-_PRODUCTS: dict[str, tuple[str, int, str]] = {
-    "tesla v100": ("Tesla-V100-SXM2-16GB", 16384, "volta"),
-    "a100 40gb": ("NVIDIA-A100-SXM4-40GB", 40960, "ampere"),
-    "a100 80gb": ("NVIDIA-A100-SXM4-80GB", 81920, "ampere"),
-    "h100": ("NVIDIA-H100-80GB-HBM3", 81559, "hopper"),
-    "h200": ("NVIDIA-H200", 143771, "hopper"),
-    "b200": ("NVIDIA-B200", 183359, "blackwell"),
-    "b300": ("NVIDIA-B300-SXM6-AC", 275040, "blackwell"),
-    "gb300": ("NVIDIA-GB300", 284208, "blackwell"),
-    "l40s": ("NVIDIA-L40S", 46068, "ada-lovelace"),
-    "rtx a6000": ("NVIDIA-RTX-A6000", 49140, "ampere"),
-    "rtx 6000 ada": ("NVIDIA-RTX-6000-Ada-Generation", 49140, "ada-lovelace"),
-    "rtx pro 6000": ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", 97887, "blackwell"),
-}
 
 # What the DaemonSet controller adds to its pods by itself.
 _DAEMON_TOLERATIONS = tuple(
@@ -68,25 +53,43 @@ def own_labels(pool: Pool, offer: Offer, hostname: str) -> dict[str, str]:
     return labels
 
 
-def labels_of(pool: Pool, offer: Offer, hostname: str) -> dict[str, str]:
-    """Every label that the Node will carry: ours, the kubelet's, and NVIDIA's."""
+def labels_of(
+    pool: Pool,
+    offer: Offer,
+    hostname: str,
+    said: Mapping[str, Mapping[str, str]] | None = None,
+    shown: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Every label that the Node will carry: ours, the kubelet's, and NVIDIA's where they are discovered.
+
+    `said` is what the settings say about GPUs, `shown` what a node of the same pool and type carries.
+    """
+    kind = offer.type
     labels = {
         names.LABEL_HOSTNAME: hostname,
         names.LABEL_OS: "linux",
-        names.LABEL_ARCH: offer.type.arch,
+        names.LABEL_ARCH: kind.arch,
         "beta.kubernetes.io/os": "linux",
-        "beta.kubernetes.io/arch": offer.type.arch,
-        "beta.kubernetes.io/instance-type": offer.type.name,
+        "beta.kubernetes.io/arch": kind.arch,
+        "beta.kubernetes.io/instance-type": kind.name,
     }
-    product = _PRODUCTS.get(offer.type.model.lower())
-    if offer.type.gpus:
-        labels["nvidia.com/gpu.present"] = "true"
-        labels["nvidia.com/gpu.count"] = str(offer.type.gpus)
-        if product:
-            labels["nvidia.com/gpu.product"] = product[0]
-            labels["nvidia.com/gpu.memory"] = str(product[1])
-            labels["nvidia.com/gpu.family"] = product[2]
+    if pool.feature_discovery:
+        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, said)
+        labels |= shown or {}
     return labels | own_labels(pool, offer, hostname)
+
+
+def labels_shown(snapshot: Snapshot) -> dict[tuple[str, str], dict[str, str]]:
+    """By pool and type: what feature discovery wrote on a node of ours. Of several the last to be ready."""
+    nodes = {node.name: node for node in snapshot.nodes}
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for machine in sorted(snapshot.machines, key=lambda m: (m.ready_at, m.name)):
+        node = nodes.get(machine.name)
+        product = node.labels.get(gpu_labels.PRODUCT, "") if node is not None else ""
+        if machine.phase is Phase.READY and node is not None and product and "MIG-INVALID" not in product:
+            told = {key: node.labels[key] for key in gpu_labels.LEARNED if key in node.labels}
+            found[(machine.pool, machine.instance_type)] = told
+    return found
 
 
 def gpu_resources(pool: Pool, gpus: int) -> dict[str, int]:

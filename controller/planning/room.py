@@ -102,8 +102,8 @@ class Line:
         return None
 
 
-def new_room(snapshot: Snapshot, pool: Pool, offer: Offer) -> Room:
-    labels = predict.labels_of(pool, offer, UNNAMED)
+def new_room(snapshot: Snapshot, pool: Pool, offer: Offer, shown: Mapping[str, str] | None = None) -> Room:
+    labels = predict.labels_of(pool, offer, UNNAMED, snapshot.policy.gpu_labels, shown)
     taints = predict.taints_of(pool)
     free = subtract(
         predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed),

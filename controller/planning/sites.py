@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.cloudthings import InstanceType, Offer, arch_of
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
@@ -54,6 +54,7 @@ def existing(snapshot: Snapshot) -> Sites:
         if pod.node and not pod.finished:
             bound.setdefault(pod.node, []).append(pod)
     sites = Sites([], [], [])
+    shown = predict.labels_shown(snapshot)
     ours = {machine.name for machine in snapshot.machines}
     for node in snapshot.nodes:
         if node.name not in ours and usable(node):
@@ -64,7 +65,7 @@ def existing(snapshot: Snapshot) -> Sites:
         if machine.failed or machine.phase in (Phase.TOMBSTONE, Phase.DELETING):
             continue
         if machine.phase.on_the_way:
-            sites.coming.append(_promised(snapshot, machine, here, pods))
+            sites.coming.append(_promised(snapshot, machine, here, pods, shown.get(_look(machine))))
         elif machine.phase is Phase.DRAINING:
             if here is not None and usable(here) and not machine.surplus:
                 room = _real(snapshot, here, pods, machine)
@@ -73,8 +74,12 @@ def existing(snapshot: Snapshot) -> Sites:
         elif here is not None and usable(here):
             sites.ready.append(_real(snapshot, here, pods, machine))
         elif _waited_for(snapshot, machine, here):
-            sites.coming.append(_promised(snapshot, machine, here, pods))
+            sites.coming.append(_promised(snapshot, machine, here, pods, shown.get(_look(machine))))
     return sites
+
+
+def _look(machine: Machine) -> tuple[str, str]:
+    return (machine.pool, machine.instance_type)
 
 
 def usable(node: Node) -> bool:
@@ -129,12 +134,18 @@ def _waited_for(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool
     return not node.ready and not node.deleting and now < machine.ready_at + limits.gpu
 
 
-def _promised(snapshot: Snapshot, machine: Machine, node: Node | None, pods: list[Pod]) -> Room:
+def _promised(
+    snapshot: Snapshot,
+    machine: Machine,
+    node: Node | None,
+    pods: list[Pod],
+    shown: Mapping[str, str] | None,
+) -> Room:
     """A machine on its way, with what it promised, and what is already known of its Node."""
     policy = snapshot.policy
     pool = policy.pool(machine.pool) or Pool(name=machine.pool, max=0)
     offer = Offer(type=_type_of(machine, snapshot), location=machine.location, market=machine.market)
-    labels = predict.labels_of(pool, offer, machine.name)
+    labels = predict.labels_of(pool, offer, machine.name, policy.gpu_labels, shown)
     promised = predict.allocatable_of(policy, pool, offer.type, snapshot.observed)
     if node is not None:
         labels |= dict(node.labels)
@@ -162,5 +173,5 @@ def _type_of(machine: Machine, snapshot: Snapshot) -> InstanceType:
         memory_gib=machine.memory_gib,
         price=machine.price,
         spot_price=machine.price,
-        arch=listed.arch if listed is not None else "amd64",
+        arch=listed.arch if listed is not None else arch_of(machine.model),
     )

@@ -137,3 +137,56 @@ def test_a_problem_says_where_the_setting_stands() -> None:
     loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
     problems = check_against(to_policy(loaded.settings, cluster_id="c"), CATALOGUE, loaded.origins)
     assert [problem.where for problem in problems] == ["config.yaml:5"]
+
+
+def told(**settings: Any) -> list[str]:
+    policy = to_policy(load_dict(settings).settings, cluster_id="c")
+    return [str(problem) for problem in check_against(policy, CATALOGUE)]
+
+
+def test_prices_and_labels_are_for_types_and_models_that_exist() -> None:
+    assert (
+        told(
+            prices={
+                "*": {"discount": "5%"},
+                "1a100.22v": {"price_per_hour": 1},
+                "A100 80GB": {"discount": "1%"},
+            },
+            gpu_labels={"H100": {"memory": 1}},
+        )
+        == []
+    )
+    assert told(prices={"1A100.22": {"price_per_hour": 1}}, gpu_labels={"L400": {"memory": 1}}) == [
+        "prices.1a100-22: expected an instance type or a GPU model of the cloud; did you mean 1A100.22V?",
+        "gpu_labels.l400: expected an instance type or a GPU model of the cloud; did you mean L40S or 1L40S.20V?",
+    ]
+
+
+def test_a_misspelt_price_is_shown_as_it_was_written() -> None:
+    text = 'prices:\n  "A100 80 GB": {discount: "5%"}\n  "1A100.22": {discount: "5%"}\n'
+    loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
+    problems = check_against(to_policy(loaded.settings, cluster_id="c"), CATALOGUE, loaded.origins)
+    assert str(problems[0]).startswith('config.yaml:2: prices["A100 80 GB"]: expected an instance type')
+    assert str(problems[1]).startswith('config.yaml:3: prices["1A100.22"]: expected an instance type')
+
+
+def test_the_price_of_a_pool_is_compared_with_what_is_paid() -> None:
+    pools = [{"name": "p", "max": 1, "gpu_models": ["A100 80GB"], "max_price_per_hour": 1.5}]
+    assert told(pools=pools, prices={"*": {"discount": "20%"}}) == []
+    (problem,) = told(pools=pools, prices={"*": {"discount": "10%"}})
+    assert "expected at least 1.62 USD" in problem
+
+
+def test_auto_that_finds_no_image_says_so() -> None:
+    odd = Catalogue(
+        at=0, offers=(Offer(type=kind("1L40S.20V", "L40S", 1, "0.90", ("jupyter",)), location="FIN-01", market="on-demand"),)
+    )  # fmt: skip
+    settings = load_dict({"pools": [{"name": "p", "max": 1, "gpu_models": ["L40S"]}]}).settings
+    assert [str(p) for p in check_against(to_policy(settings, cluster_id="c"), odd)] == [
+        "pools[0].image = auto: expected an image by its name: 1L40S.20V accepts none of the images that "
+        "`auto` takes, only jupyter: name one under image"
+    ]
+    named = load_dict(
+        {"pools": [{"name": "p", "max": 1, "gpu_models": ["L40S"], "image": ["auto", "jupyter"]}]}
+    )
+    assert check_against(to_policy(named.settings, cluster_id="c"), odd) == []

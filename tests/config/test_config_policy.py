@@ -12,6 +12,7 @@ from controller.config.settings import Settings
 from controller.domain.kube import Taint
 from controller.domain.names import hostname
 from controller.domain.policy import Deadlines, Limits, Policy, Pool
+from controller.domain.prices import PriceRule
 
 POOL = {"name": "a100", "instance_types": ["1A100.22V"], "max": 4}
 
@@ -41,6 +42,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "resources": {"nvidia.com/mig-1g.10gb": 7, "cpu": "1500m", "memory": "1.5Gi"},
         "arm64": True,
         "startup_taint": True,
+        "feature_discovery": False,
         "pause": "scale-up",
     }
     settings = load_dict(
@@ -67,6 +69,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             join="k",
             arm64=True,
             startup_taint=True,
+            feature_discovery=False,
             pause="scale-up",
         ),
     )
@@ -109,6 +112,33 @@ def test_the_rest_is_translated_in_seconds() -> None:
         priority_cutoff=0,
         ignore_namespaces=("x",),
     )
+
+
+def test_agreed_prices_and_labels_are_found_however_a_type_or_model_is_spelt() -> None:
+    settings = load_dict(
+        {
+            "prices": {
+                "*": {"discount": "12.5%"},
+                "1A100.22V": {"price_per_hour": "1.10", "spot_price_per_hour": 0.4},
+            },
+            "gpu_labels": {
+                "A100 80GB": {"product": "NVIDIA-A100-SXM4-80GB-SHARED", "memory": 81251},
+                "2A100.44V": {"family": "ampere", "count": 14},
+            },
+        }
+    ).settings
+    policy = to_policy(settings, cluster_id="c")
+    assert policy.prices == {
+        "*": PriceRule(discount=Decimal("0.125")),
+        "1a100-22v": PriceRule(on_demand=Decimal("1.10"), spot=Decimal("0.4")),
+    }
+    assert policy.gpu_labels == {
+        "a100-80gb": {
+            "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED",
+            "nvidia.com/gpu.memory": "81251",
+        },
+        "2a100-44v": {"nvidia.com/gpu.family": "ampere", "nvidia.com/gpu.count": "14"},
+    }
 
 
 def test_without_any_cluster_id_there_is_no_policy() -> None:

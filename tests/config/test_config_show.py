@@ -39,6 +39,7 @@ pools = st.fixed_dictionaries(
         "taints": st.lists(taints, max_size=3, unique_by=lambda taint: (taint["key"], taint["effect"])),
         "resources": st.dictionaries(values.map(lambda name: f"example.com/{name}"), counts, max_size=2),
         "arm64": st.booleans(),
+        "feature_discovery": st.booleans(),
         "pause": st.sampled_from(["", "scale-up", "scale-down", "all"]),
     },
 )
@@ -51,6 +52,8 @@ snapshots = st.fixed_dictionaries(
             {}, optional={"gpus": counts, "price_per_hour": money, "machines": counts}
         ),
         "scale_down": st.fixed_dictionaries({"cooldown": spans}),
+        "prices": st.dictionaries(texts, st.just({"price_per_hour": "1.5", "discount": "12.5%"}), max_size=2),
+        "gpu_labels": st.dictionaries(texts, st.just({"product": "X-1", "memory": 81251}), max_size=2),
         "deadlines": st.fixed_dictionaries({}, optional={"launch": spans, "gpu": spans, "job_wait": spans}),
         "disruption": st.fixed_dictionaries({"budget": st.integers(0, 100).map(lambda n: f"{n}%") | counts}),
         "join": st.dictionaries(names, st.just({"startup_script_id": "s"}), max_size=1),

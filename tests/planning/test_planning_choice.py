@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.domain.plan import Launch, Refusal, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
-from controller.planning.choice import allows_type, image_for
+from controller.planning.choice import allows_type
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A4, A8, GIB, NOW, kind, offers, pod, policy, pool, world
 
@@ -227,29 +227,6 @@ def test_a_refusal_holds_until_its_back_off_ends_and_the_plan_wakes_then() -> No
 )
 def test_what_a_pool_may_buy(fields: dict[str, Any], type_: Any, allowed: bool) -> None:
     assert allows_type(pool(**fields), type_) is allowed
-
-
-@pytest.mark.parametrize(
-    ("wanted", "accepted", "image"),
-    [
-        ((), ("ubuntu-22.04-cuda-12.4", "ubuntu-24.04-cuda-12.8-open"), "ubuntu-24.04-cuda-12.8-open"),
-        ((), ("ubuntu-24.04", "ubuntu-22.04-cuda-12.4"), "ubuntu-22.04-cuda-12.4"),
-        (
-            (),
-            ("ubuntu-24.04-cuda-12.8-open-docker", "ubuntu-24.04-cuda-12.8-open"),
-            "ubuntu-24.04-cuda-12.8-open",
-        ),
-        ((), ("ubuntu-24.04-cuda-12.8-jupyter",), ""),
-        ((), (), ""),
-        (("mine", "ubuntu-24.04"), ("ubuntu-24.04",), "ubuntu-24.04"),
-        (("mine",), ("ubuntu-24.04",), ""),
-        (("mine",), ("*",), "mine"),
-    ],
-)
-def test_the_image_is_one_that_the_type_accepts(
-    wanted: tuple[str, ...], accepted: tuple[str, ...], image: str
-) -> None:
-    assert image_for(pool(images=wanted), replace(A1, images=accepted)) == image
 
 
 def test_a_type_without_a_supported_image_is_not_bought() -> None:

@@ -14,13 +14,19 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from controller.domain.cloudthings import ON_DEMAND, SPOT, Instance, InstanceType, Script, Volume
+from controller.domain.cloudthings import (
+    ON_DEMAND,
+    SPOT,
+    Instance,
+    InstanceType,
+    Script,
+    Volume,
+    arch_of,
+)
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-# The API does not say which types are arm64; these are the models with NVIDIA's Grace as the host CPU.
-ARCH_BY_MODEL_PREFIX: tuple[tuple[str, str], ...] = (("GB", "arm64"), ("GH", "arm64"))
 _LARGEST_PRICE = Decimal(1_000_000)
 
 
@@ -69,6 +75,9 @@ def instance(row: Mapping[str, Any]) -> Instance:
         volume_ids=_ids(row.get("volume_ids")),
         os_volume_id=_text(row, "os_volume_id"),
         script_id=_text(row, "startup_script_id"),
+        gpus=_told(row, "gpu", "number_of_gpus"),
+        vcpus=_told(row, "cpu", "number_of_cores"),
+        memory_gib=_told(row, "memory", "size_in_gigabytes"),
     )
 
 
@@ -93,11 +102,6 @@ def instance_type(row: Mapping[str, Any]) -> InstanceType:
     )
 
 
-def arch_of(model: str) -> str:
-    upper = model.strip().upper()
-    return next((arch for prefix, arch in ARCH_BY_MODEL_PREFIX if upper.startswith(prefix)), "amd64")
-
-
 def volume(row: Mapping[str, Any]) -> Volume:
     return Volume(
         id=_needed_text(row, "id"),
@@ -109,11 +113,18 @@ def volume(row: Mapping[str, Any]) -> Volume:
         is_os=row.get("is_os_volume") is True,
         tags=_tags(row.get("tags")),
         price_per_hour=_price(row.get("base_hourly_cost")) or Decimal(0),
+        created_at=_epoch(row.get("created_at")),
+        deleted_at=_epoch(row.get("deleted_at")),
     )
 
 
 def script(row: Mapping[str, Any]) -> Script:
-    return Script(id=_needed_text(row, "id"), name=_text(row, "name"), text=_text(row, "script"))
+    return Script(
+        id=_needed_text(row, "id"),
+        name=_text(row, "name"),
+        text=_text(row, "script"),
+        created_at=_epoch(row.get("created_at")),
+    )
 
 
 def location(row: Mapping[str, Any]) -> str:
@@ -161,6 +172,12 @@ def _count(row: Mapping[str, Any], key: str, inner: str) -> int:
     if number is None:
         raise Unreadable(f"{key}.{inner} is no number")
     return number
+
+
+def _told(row: Mapping[str, Any], key: str, inner: str) -> int:
+    """The same where it may be missing."""
+    holder = row.get(key)
+    return (_whole(holder.get(inner)) if isinstance(holder, dict) else None) or 0
 
 
 def _epoch(value: Any) -> float:

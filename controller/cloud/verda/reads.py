@@ -57,6 +57,10 @@ class Reads:
     async def _read_types(self) -> tuple[InstanceType, ...]:
         path = "/instance-types"
         answer = await self._calls.read(path, params={"currency": self._currency})
+        told = {str(row.get("currency") or self._currency).lower() for row in _objects(answer)}
+        if told - {self._currency}:
+            # Limits are amounts of the wanted currency; prices of another are no smaller trouble than none.
+            raise _unusable(path, f"prices are in {', '.join(sorted(told))}, asked for were {self._currency}")
         return _rows(answer, parsing.instance_type, path)[0]
 
     async def _read_locations(self) -> tuple[str, ...]:
@@ -107,7 +111,7 @@ class Reads:
         found: dict[str, Script] = {}
         listed = 0
         for page in range(1, MOST_SCRIPT_PAGES):
-            params = {"page": str(page), "pageSize": str(SCRIPT_PAGE), "name": prefix}
+            params = {"page": str(page), "pageSize": str(SCRIPT_PAGE)} | ({"name": prefix} if prefix else {})
             answer = await self._calls.read("/scripts", params=params)
             some, broken = _rows(answer, parsing.script, "/scripts")
             new = {script.id: script for script in some if script.id not in found}
@@ -131,6 +135,14 @@ def _rows(answer: Answer, parse: Parse[T], path: str) -> tuple[tuple[T, ...], in
         return parsing.rows(_value(answer, path), parse, path)
     except parsing.Unreadable as problem:
         raise _unusable(path, str(problem)) from None
+
+
+def _objects(answer: Answer) -> list[Mapping[str, Any]]:
+    try:
+        value = answer.json()
+    except ValueError:
+        return []
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def _value(answer: Answer, path: str) -> Any:
