@@ -22,11 +22,12 @@ _ACCOUNT = frozenset(
         Reason.UNAUTHORISED,
         Reason.RATE_LIMITED,
         Reason.UNAVAILABLE,
-        Reason.BAD_REQUEST,
         Reason.JOIN_UNPREPARED,
     }
 )
-_TYPE = frozenset({Reason.QUOTA, Reason.IMAGE_NOT_SUPPORTED})
+# A request that is refused as invalid may be about a type that has just left the catalogue; when a second
+# type is refused in the same way it is about the request itself.
+_TYPE = frozenset({Reason.QUOTA, Reason.IMAGE_NOT_SUPPORTED, Reason.BAD_REQUEST})
 _RATE_PAUSE = 5.0
 _MOST_DOUBLINGS = 16
 
@@ -45,7 +46,7 @@ class Refusals:
     def add(
         self, offer: str, reason: Reason, message: str, now: float, retry_after: float | None = None
     ) -> Refusal:
-        key = (_scope(offer, reason), reason)
+        key = (self._scope(offer, reason, now), reason)
         known = self._known.get(key)
         if known is not None and known.until > now:
             return known  # a burst of refusals is one refusal
@@ -66,11 +67,22 @@ class Refusals:
 
     def accepted(self, offer: str) -> None:
         """An order went through: what was said of the account and the type is over."""
-        self._forget("*", f"{offer.split('/')[0]}/*/*")
+        self._forget("*", _type_of(offer))
 
     def succeeded(self, offer: str) -> None:
         """A machine of this offer is ready: the next refusal starts from the first delay again."""
-        self._forget(offer, "*", f"{offer.split('/')[0]}/*/*")
+        self._forget(offer, "*", _type_of(offer))
+
+    def _scope(self, offer: str, reason: Reason, now: float) -> str:
+        if reason in _ACCOUNT:
+            return "*"
+        if reason not in _TYPE:
+            return offer
+        scope = _type_of(offer)
+        others = (
+            r for (of, why), r in self._known.items() if why is reason and of != scope and r.until > now
+        )
+        return "*" if reason is Reason.BAD_REQUEST and any(others) else scope
 
     def _forget(self, *scopes: str) -> None:
         for key in [key for key in self._times if key[0] in scopes]:
@@ -101,7 +113,5 @@ def _until(refusal: Refusal | None) -> float:
     return refusal.until if refusal is not None else 0.0
 
 
-def _scope(offer: str, reason: Reason) -> str:
-    if reason in _ACCOUNT:
-        return "*"
-    return f"{offer.split('/')[0]}/*/*" if reason in _TYPE else offer
+def _type_of(offer: str) -> str:
+    return f"{offer.split('/')[0]}/*/*"

@@ -26,7 +26,7 @@ def refusals() -> Refusals:
     ("reason", "kept_away"),
     [
         (Reason.NO_CAPACITY, 1), (Reason.JOIN_DEADLINE, 1), (Reason.QUOTA, 2), (Reason.IMAGE_NOT_SUPPORTED, 2),
-        (Reason.NO_FUNDS, 4), (Reason.UNAUTHORISED, 4), (Reason.RATE_LIMITED, 4),
+        (Reason.BAD_REQUEST, 2), (Reason.NO_FUNDS, 4), (Reason.UNAUTHORISED, 4), (Reason.RATE_LIMITED, 4),
     ],
 )  # fmt: skip
 def test_a_refusal_keeps_away_from_as_much_as_it_speaks_of(reason: Reason, kept_away: int) -> None:
@@ -34,6 +34,19 @@ def test_a_refusal_keeps_away_from_as_much_as_it_speaks_of(reason: Reason, kept_
     known.add(HERE, reason, "no", 0.0)
     assert len(known.active(OFFERS, 1.0)) == kept_away
     assert known.active(OFFERS, 181.0) == ()
+
+
+def test_an_invalid_request_is_held_against_the_type_and_a_second_type_proves_that_it_is_the_request() -> (
+    None
+):
+    """A type that has just left the catalogue must not keep the others away; a wrong key must, or all are tried."""
+    known = refusals()
+    known.add(HERE, Reason.BAD_REQUEST, "Invalid instance type", 0.0)
+    assert {r.offer.split("/")[0] for r in known.active(OFFERS, 1.0)} == {"1A100.22V"}
+    known.add("2A100.44V/FIN-01/on-demand", Reason.BAD_REQUEST, "Invalid ssh-key ID", 1.0)
+    assert len(known.active(OFFERS, 2.0)) == 4
+    known.accepted("2A100.44V/FIN-01/on-demand")
+    assert {r.offer.split("/")[0] for r in known.active(OFFERS, 3.0)} == {"1A100.22V"}
 
 
 def test_the_back_off_doubles_from_three_minutes_to_thirty() -> None:
