@@ -81,7 +81,7 @@ def money(key: str, value: Any) -> Decimal:
     return amount
 
 
-def _count(key: str, value: Any) -> int:
+def count(key: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < MOST:
         raise SnapshotError(f"{key}: {shown(value)}; expected a whole number, 0 or more")
     return value
@@ -189,10 +189,10 @@ def offer(row: Any) -> Offer:
     kind = InstanceType(
         name=words("instance_type", row["instance_type"]),
         model=words("model", model) if model != "" else "",
-        gpus=_count("gpus", row["gpus"]),
-        vcpus=_count("vcpus", row.get("vcpus", 0)),
-        memory_gib=_count("memory_gb", row.get("memory_gb", 0)),
-        gpu_memory_gib=_count("gpu_memory_gb", row.get("gpu_memory_gb", 0)),
+        gpus=count("gpus", row["gpus"]),
+        vcpus=count("vcpus", row.get("vcpus", 0)),
+        memory_gib=count("memory_gb", row.get("memory_gb", 0)),
+        gpu_memory_gib=count("gpu_memory_gb", row.get("gpu_memory_gb", 0)),
         price=price,
         spot_price=price,
         images=tuple(images),
@@ -249,7 +249,7 @@ def machine(row: Any) -> Machine:
     for key in sorted(_MACHINE_TIMES & made.keys()):
         made[key] = moment(key, made[key])
     for key in sorted(_MACHINE_COUNTS & made.keys()):
-        _count(key, made[key])
+        count(key, made[key])
     return msgspec.convert(_floats(made), Machine)
 
 

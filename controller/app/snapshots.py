@@ -19,6 +19,7 @@ from controller.app.snapshot_rows import (
     SnapshotError,
     Strict,
     amounts,
+    count,
     filled_in,
     joined,
     located,
@@ -57,7 +58,7 @@ NOT_LOOKED_AT = frozenset(
 KEYS = frozenset(
     {
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "machines", "offers",
-        "refusals", "observed", "launches", "spent_this_month", "pause", "disappointed",
+        "refusals", "observed", "launches", "scripts_free", "spent_this_month", "pause", "disappointed",
         "given_up",
     }
 )  # fmt: skip
@@ -84,6 +85,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
             for kind, figures in snapshot.observed.items()
         },
         "launches": list(snapshot.launches),
+        "scripts_free": snapshot.scripts_free,
         "spent_this_month": str(snapshot.spent_this_month),
         "pause": snapshot.policy.pause,
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
@@ -135,6 +137,9 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             for pod, rows in sorted(mapping("given_up", data.get("given_up")).items())
             for found in [mapping(f"given_up.{pod}", rows)]
         },
+        scripts_free=None
+        if data.get("scripts_free") is None
+        else count("scripts_free", data["scripts_free"]),
         spent_this_month=money("spent_this_month", 0 if spent is None else spent),
     ), settings
 

@@ -85,6 +85,10 @@ class JoinEntry(Section):
         None,
         description="Hash of the cluster's CA; taken from the cluster unless given, because that one is right.",
     )
+    delete_script: Literal["after_join", "after_create"] = Field(
+        "after_join",
+        description="When the script made for a machine goes from the cloud account; after the join, because it is not proven that the cloud copies it. after_create shows the token for seconds only.",
+    )
     startup_script_id: Text | None = Field(
         None,
         description="A script of your own in the cloud account, used as it is, for clusters that no template fits.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from controller.config.joining import JoinEntry
 from controller.config.kubernetes_names import FACTS
 from controller.config.pools import PoolSetting
 from controller.config.settings import Settings
@@ -22,13 +23,14 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
     return Policy(
         cluster_id=known,
         namespace=settings.namespace,
-        pools=tuple(_pool(pool) for pool in settings.pools),
+        pools=tuple(_pool(pool, settings.join.get(pool.join or "")) for pool in settings.pools),
         limits=Limits(
             machines=limits.machines,
             gpus=limits.gpus,
             price_per_hour=limits.price_per_hour,
             price_per_month=limits.price_per_month,
             launches_per_minute=limits.launches_per_minute,
+            scripts=limits.scripts,
         ),
         deadlines=_deadlines(settings),
         strategy=settings.scale_up.strategy,
@@ -50,11 +52,13 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
             }
             for name, given in settings.gpu_labels.items()
         },
+        script_quota=settings.verda.script_quota,
         kubelet_reserves_memory=_reserves_memory(settings),
     )
 
 
-def _pool(pool: PoolSetting) -> Pool:
+def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
+    own_script = join is not None and join.template is not None
     return Pool(
         name=pool.name,
         instance_types=pool.instance_types,
@@ -75,6 +79,8 @@ def _pool(pool: PoolSetting) -> Pool:
         join=pool.join or "",
         arm64=pool.arm64,
         startup_taint=pool.startup_taint,
+        own_script=own_script,
+        script_after_create=own_script and join is not None and join.delete_script == "after_create",
         feature_discovery=pool.feature_discovery,
         pause=pool.pause,
     )

@@ -128,6 +128,9 @@ def _joins(tree: Tree) -> Iterator[Problem]:
                 yield _missing(
                     tree, (*path, key), "no such key beside startup_script_id: that script is used as it is"
                 )
+            if entry.get("delete_script") == "after_create":
+                expected = "after_join, because a script of your own (startup_script_id) is never deleted"
+                yield tree.places.problem((*path, "delete_script"), "after_create", expected)
         elif "template" not in given:
             yield _missing(tree, path, "template (k3s or kubeadm) or startup_script_id")
         else:

@@ -56,6 +56,10 @@ class Limits(Section):
     launches_per_minute: Count = Field(
         30, description="Brake on mistakes: 30, more than a busy cluster needs and few enough to notice."
     )
+    scripts: Count = Field(
+        80,
+        description="Machines that boot at once with a startup script of their own; 80, because an account holds 100 scripts and may have others.",
+    )
 
 
 class ScaleUp(Section):
@@ -132,6 +136,10 @@ class Verda(Section):
     currency: Literal["usd", "eur"] = Field(
         "usd",
         description="Of every price and limit; usd, the cloud's own default. Take the one that the project is billed in.",
+    )
+    script_quota: Count = Field(
+        100,
+        description="Startup scripts that the account holds; 100, the cloud's default. Fewer are learned from its refusals.",
     )
     connect_timeout: SomeTime = Field(
         timedelta(seconds=5),

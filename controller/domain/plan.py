@@ -37,6 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
     observed: Mapping[str, Resources] = {}  # by instance type: what real nodes of it offered
     launches: tuple[float, ...] = ()  # when machines were ordered lately, for the rate limit
+    scripts_free: int | None = None  # startup scripts that the account takes beside ours; None: not known
     spent_this_month: Decimal = Decimal(0)
     # By the identity of a waiting pod: machines that were bought for it, in vain.
     disappointed: Mapping[str, tuple[str, ...]] = {}  # they were ready and did not hold it

@@ -41,6 +41,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     join: str = ""
     arm64: bool = False
     startup_taint: bool = False
+    own_script: bool = False  # each machine boots with a script made for it
+    script_after_create: bool = False  # which goes as soon as the order is accepted, not only after the join
     feature_discovery: bool = True  # NVIDIA's labels appear on the pool's nodes
     pause: str = ""  # scale-up | scale-down | all
 
@@ -60,6 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: Decimal | None = None
     price_per_month: Decimal | None = None
     launches_per_minute: int = 30
+    scripts: int = 80
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +101,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
+    script_quota: int = 100
     kubelet_reserves_memory: bool = True  # plain kubelets keep 100Mi back, k3s and RKE2 do not
 
     def pool(self, name: str) -> Pool | None:

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     LIMIT_MACHINES = "limit_machines"
     LIMIT_PRICE = "limit_price"
     LIMIT_RATE = "limit_rate"
+    LIMIT_SCRIPTS = "limit_scripts"
     NO_POOLS = "no_pools"
     PREDICTION_WRONG = "prediction_wrong"
     PLACE_TAKEN = "place_taken"
@@ -93,6 +94,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.LIMIT_MACHINES: "A limit on the number of machines is reached.",
     Reason.LIMIT_PRICE: "A limit on the price is reached.",
     Reason.LIMIT_RATE: "The limit of launches per minute is reached; the rest follows.",
+    Reason.LIMIT_SCRIPTS: "Too many machines boot with a startup script of their own; the rest follows.",
     Reason.NO_POOLS: "No pool is configured.",
     Reason.PREDICTION_WRONG: "A machine was bought for this pod and, once ready, did not hold it.",
     Reason.PLACE_TAKEN: "The place bought for this pod was taken by others; it is planned anew.",

@@ -18,6 +18,7 @@ from controller.fleet.listener import Listener
 from controller.fleet.marks import offer_of
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import Removal
+from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
 
@@ -29,6 +30,7 @@ class Buying:
         launcher: Launcher,
         removal: Removal,
         refusals: Refusals,
+        scripts: ScriptRoom,
         listener: Listener,
         tasks: Tasks,
         clock: Callable[[], float],
@@ -37,6 +39,7 @@ class Buying:
         self._launcher = launcher
         self._removal = removal
         self._refusals = refusals
+        self._scripts = scripts
         self._listener = listener
         self._tasks = tasks
         self._clock = clock
@@ -57,7 +60,7 @@ class Buying:
             except LedgerError:
                 self._ledger.drop([machine.intent])
                 raise
-            launched = await self._launcher.launch(policy, machine, kind)
+            launched = await self._launcher.launch(policy, machine, kind, self._scripts.uploaded)
             self._record(machine, launched)
         finally:
             self._under_way.discard(machine.intent)
@@ -73,7 +76,9 @@ class Buying:
                 self._listener.launched(current)
             case Refused() as refusal:
                 self._ledger.drop([machine.intent])
-                if refusal.reason is not Reason.NOT_LEADER:
+                if refusal.reason is Reason.LIMIT_SCRIPTS:
+                    self._scripts.refused()  # says nothing of the offer
+                elif refusal.reason is not Reason.NOT_LEADER:
                     self._refusals.add(
                         offer_of(machine), refusal.reason, refusal.message, now, refusal.retry_after
                     )
@@ -94,6 +99,7 @@ class Buying:
 
     async def _drop_script(self, intent: str, script_id: str) -> None:
         await self._removal.delete_script(script_id)
+        self._scripts.removed(script_id)
         current = self._ledger.machines.get(intent)
         if current is not None and current.script_id == script_id:
             self._ledger.change(intent, script_id="")

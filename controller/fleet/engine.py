@@ -94,6 +94,17 @@ class Fleet:
 
     async def refresh_catalogue(self) -> None:
         self.catalogue = await self._cloud.catalogue()
+        await self._count_scripts()
+
+    async def _count_scripts(self) -> None:
+        if not any(pool.own_script for pool in self.policy.pools):
+            return
+        try:
+            scripts = await self._cloud.scripts("")
+        except CloudError as error:
+            log.info("startup scripts are not counted", extra={"error": error.message})
+        else:
+            self.flights.scripts.listed(self.policy, scripts, self.machines())
 
     async def refresh_inventory(self) -> None:
         self._sightings.take(await self._cloud.inventory())
@@ -131,6 +142,10 @@ class Fleet:
     def busy(self) -> bool:
         """Whether anything is under way that the inventory should be watched closely for."""
         return any(m.phase not in (Phase.READY, Phase.TOMBSTONE) for m in self.ledger.machines.values())
+
+    def scripts_free(self) -> int | None:
+        """How many more startup scripts the account takes; None: nothing is known against it."""
+        return self.flights.scripts.free(self.policy, self.ledger.machines.values())
 
     def active_refusals(self) -> tuple[Refusal, ...]:
         """Offers to be left alone: refused ones, and while the repair brake holds those of the sick types."""

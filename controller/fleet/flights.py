@@ -24,6 +24,7 @@ from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import SOFT, Removal
+from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
 __all__ = ["Flights", "Listener"]
@@ -36,6 +37,16 @@ _WATCH_LAG = 10.0
 
 # The script has run, or never will.
 _SCRIPT_DONE = (Phase.JOINED, Phase.STARTED, Phase.READY, Phase.TOMBSTONE)
+
+
+def _script_done(policy: Policy, machine: Machine) -> bool:
+    """Whether its script has served, as far as the settings trust that; a failure needs it no more."""
+    if machine.phase.leaving:
+        return machine.failed and machine.reason is not Reason.VANISHED  # one that vanished may come back
+    if machine.phase in (Phase.ORDERED, Phase.BOOTING):
+        pool = policy.pool(machine.pool)
+        return pool is not None and pool.script_after_create
+    return machine.phase in _SCRIPT_DONE
 
 
 class Flights:
@@ -61,12 +72,14 @@ class Flights:
         self._may_act = may_act
         self._tasks = Tasks(clock, wake)
         self._closed: dict[str, float] = {}  # intents of machines that are gone, and since when
+        self.scripts = ScriptRoom(clock)
         self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
             removal=removal,
             refusals=refusals,
+            scripts=self.scripts,
             listener=listener,
             tasks=self._tasks,
             clock=clock,
@@ -132,7 +145,7 @@ class Flights:
             self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
             self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
-        elif machine.script_id and machine.phase in _SCRIPT_DONE:
+        if machine.script_id and _script_done(policy, machine):
             self._buying.drop_script(machine)
 
     def delete_extra(self, policy: Policy, machine: Machine, extra: Instance) -> None:

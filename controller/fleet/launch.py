@@ -6,6 +6,7 @@ record as an intent, and only the inventory decides what became of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -41,8 +42,14 @@ class Launcher:
         self._joiner = joiner
         self._may_spend = may_spend
 
-    async def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> Launched:
-        """Carry out one intent that the ledger holds already."""
+    async def launch(
+        self,
+        policy: Policy,
+        machine: Machine,
+        kind: InstanceType,
+        uploaded: Callable[[str], None] = lambda script_id: None,
+    ) -> Launched:
+        """Carry out one intent that the ledger holds already. `uploaded` hears at once of a script of its own."""
         pool = policy.pool(machine.pool)
         if pool is None:
             return Launched(
@@ -65,25 +72,31 @@ class Launcher:
         except (JoinError, ClusterError, CloudError) as error:
             # Nothing was sent to the cloud yet, so for certain nothing was bought.
             return Launched(outcome=Refused(Reason.JOIN_UNPREPARED, str(error)))
-        script_id, uploaded = prepared.script_id, ""
+        script_id, own_script = prepared.script_id, ""
         if prepared.script:
             if not self._may_spend():
                 return Launched(outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"))
             made = await self._cloud.create_script(
                 names.script_name(policy.cluster_id, machine.intent), prepared.script
             )
+            if isinstance(made, Refused) and made.reason is Reason.QUOTA:
+                return Launched(
+                    outcome=Refused(Reason.LIMIT_SCRIPTS, made.message)
+                )  # not the machine's quota
             if isinstance(made, Refused):
                 return Launched(outcome=made)
             if isinstance(made, Unknown):
                 # The script costs nothing and is found by its name later; the machine was not ordered.
                 return Launched(outcome=Refused(Reason.UNAVAILABLE, made.message))
-            script_id = uploaded = made.id
+            script_id = own_script = made.id
+            uploaded(own_script)
         if not self._may_spend():
             return Launched(
-                outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"), script_id=uploaded
+                outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"),
+                script_id=own_script,
             )
         order = order_for(policy, pool, machine, kind, script_id)
         outcome = await self._cloud.create(order)
         if isinstance(outcome, Happened) and not outcome.id:
             outcome = Unknown("the answer to the order names no machine")
-        return Launched(outcome=outcome, script_id=uploaded)
+        return Launched(outcome=outcome, script_id=own_script)

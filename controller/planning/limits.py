@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.planning.choice import Candidate
 
@@ -29,6 +30,10 @@ class Tally:
         self.of_pool: Counter[str] = Counter(m.pool for m in alive)
         self._lately = sorted(at for at in snapshot.launches if at > snapshot.now - RATE_WINDOW)
         self.launches = len(self._lately)
+        self.scripts = sum(1 for m in alive if holds_script(snapshot.policy, m))
+        self._scripts_at_most = self.limits.scripts
+        if snapshot.scripts_free is not None:
+            self._scripts_at_most = min(self._scripts_at_most, self.scripts + snapshot.scripts_free)
 
     @property
     def rate_eases_at(self) -> float | None:
@@ -48,6 +53,7 @@ class Tally:
         self.price += candidate.price
         self.of_pool[candidate.pool.name] += 1
         self.launches += 1
+        self.scripts += candidate.pool.own_script
 
     def remove(self, candidate: Candidate) -> None:
         """Take back an addition of this planning run."""
@@ -56,6 +62,7 @@ class Tally:
         self.price -= candidate.price
         self.of_pool[candidate.pool.name] -= 1
         self.launches -= 1
+        self.scripts -= candidate.pool.own_script
 
     @property
     def exhausted(self) -> bool:
@@ -101,4 +108,25 @@ class Tally:
                 Reason.LIMIT_RATE,
                 f"limits.launches_per_minute is {limits.launches_per_minute}; the rest follows within a minute",
             )
+        if pool.own_script and self.scripts >= self._scripts_at_most:
+            return self._too_many_scripts()
         return None
+
+    def _too_many_scripts(self) -> Explanation:
+        # No counts: they change with every machine, and the sentence becomes an event.
+        if self.scripts >= self.limits.scripts:
+            why = f"limits.scripts is {self.limits.scripts}, and as many machines boot with a script of their own"
+        else:
+            why = (
+                "the cloud account takes no more startup scripts: remove those that nobody needs, or have its "
+                "quota raised and set verda.script_quota"
+            )
+        return Explanation(Reason.LIMIT_SCRIPTS, f"{why}; the rest follows when some have joined")
+
+
+def holds_script(policy: Policy, machine: Machine) -> bool:
+    """Whether a script of its own is there for the machine, or is about to be uploaded."""
+    if machine.script_id:
+        return True
+    pool = policy.pool(machine.pool)
+    return machine.phase is Phase.INTENDED and pool is not None and pool.own_script

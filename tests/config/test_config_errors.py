@@ -192,6 +192,11 @@ def test_a_bad_pool_is_refused_in_words(extra: str, message: str | None) -> None
             "config.yaml:7: join.k3s.version = 1.33; reboot: expected a version such as v1.33.4+k3s1 or 1.33",
         ),
         (
+            GOOD + "  mine: {startup_script_id: abc, delete_script: after_create}\n",
+            "config.yaml:8: join.mine.delete_script = after_create: expected after_join, because a script of "
+            "your own (startup_script_id) is never deleted",
+        ),
+        (
             GOOD + "  mine: {startup_script_id: abc, server: https://x}\n",
             "config.yaml:8: join.mine.server: expected no such key beside startup_script_id: "
             "that script is used as it is",

@@ -49,6 +49,7 @@ class Account:
     empty: bool = False  # the list comes back empty, and says that it is complete
     boots: bool = True
     available: bool = True
+    script_quota: int = 10**6
     stuck_delete: bool = False  # a delete is accepted and has no effect
     ended: dict[str, float] = field(default_factory=dict)
     offers: list[Offer] = field(
@@ -314,6 +315,8 @@ class Hands:
 
     async def create_script(self, name: str, text: str) -> Outcome:
         def effect() -> Outcome:
+            if len(self.account.scripts) >= self.account.script_quota:
+                return Refused(Reason.QUOTA, "create script: answered 400: Startup script limit exceeded")
             key = f"s-{name}"
             self.account.scripts[key] = Script(id=key, name=name, text=text)
             return Happened(key)

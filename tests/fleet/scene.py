@@ -23,7 +23,7 @@ from controller.planning.planner import plan as make_plan
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import A1, Account, Hands, Town
 
-POOL = Pool(name="a100", instance_types=("1A100.22V",), max=4, join="k3s")
+POOL = Pool(name="a100", instance_types=("1A100.22V",), max=4, join="k3s", own_script=True)
 DEADLINES = Deadlines(gpu_settle=5)
 
 
