@@ -107,6 +107,39 @@ def plan(
 
 
 @app.command()
+def sweep(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    cluster_id: Annotated[
+        str,
+        typer.Option("--cluster-id", metavar="ID", help="Whose leftovers; else every cluster's are listed."),
+    ] = "",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Remove them, and prove that they are gone.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also where a named cluster cannot be asked; never asks back.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long the removal may take.")
+    ] = 900,
+    as_json: Json = False,
+) -> None:
+    """What a cluster left behind in the cloud account. Needs cloud credentials only; removes nothing by itself."""
+    from controller.cli.sweeping import run as sweep_account
+
+    sweep_account(
+        config=config,
+        kubeconfig=kubeconfig,
+        cluster_id=cluster_id,
+        apply=apply,
+        yes=yes,
+        patience=wait,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def demo(
     as_json: Json = False,
     seed: Annotated[int, typer.Option(help="Of the sandboxes' random times.")] = 0,

@@ -1,8 +1,9 @@
 """What no record speaks of any more: scripts and disks that a crash left behind, removed when provably ours.
 
-A script is ours by its name and its second line; a disk by its name and its tags. One mark alone is
-only reported, and anything that a known machine may still need is left alone. A disk that is attached
-is removed only when its machine, asked for by id, is gone: the list of machines may be older.
+A script is ours by its name and its second line; a disk by its name and its tags, or, where tags fail, by
+the machine that it was made with, read by id. One mark alone is only reported, and anything that a known
+machine may still need is left alone. A disk that is attached is removed only when its machine, asked for
+by id, is gone: the list of machines may be older.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import msgspec
 
 from controller.cloud.protocol import Cloud
 from controller.domain import names
-from controller.domain.cloudthings import Script, Volume
+from controller.domain.cloudthings import Instance, Script, Volume
 from controller.domain.machine import Machine, Phase
+from controller.fleet import ownership
 
 _NEEDS_SCRIPT = frozenset({Phase.INTENDED, Phase.ORDERED, Phase.BOOTING})
 
@@ -40,8 +42,8 @@ def orphan_scripts(
 
 def orphan_disks(
     cluster_id: str, volumes: Collection[Volume], machines: Mapping[str, Machine], instances: Collection[str]
-) -> tuple[tuple[Volume, ...], tuple[str, ...]]:
-    """Disks of machines that are gone, and sentences about those that cannot be proven to be ours."""
+) -> tuple[tuple[Volume, ...], tuple[Volume, ...]]:
+    """Disks of machines that are gone, and those of which only the name says so."""
     ours, doubtful = [], []
     for volume in volumes:
         found = names.parse_hostname(cluster_id, volume.name)
@@ -57,9 +59,7 @@ def orphan_disks(
         if tags.get(names.TAG_CLUSTER) == cluster_id and tags.get(names.TAG_INTENT) == intent:
             ours.append(volume)
         else:
-            doubtful.append(
-                f"disk {volume.id} is named {volume.name} and carries no tags of ours; it is left alone"
-            )
+            doubtful.append(volume)
     return tuple(ours), tuple(doubtful)
 
 
@@ -72,14 +72,23 @@ async def find(
 ) -> Orphans:
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
     disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
-    return Orphans(scripts, tuple([disk for disk in disks if await _is_loose(cloud, disk)]), doubtful)
+    loose, left = [], []
+    for disk in disks:
+        maker = await _maker(cloud, disk)
+        if maker is None or maker.state == "gone":
+            loose.append(disk)
+    for disk in doubtful:
+        maker = await _maker(cloud, disk)
+        claim = ownership.of_volume(disk, (cluster_id,), maker)
+        if maker is not None and maker.state == "gone" and claim is not None and claim.proven:
+            loose.append(disk)
+        else:
+            left.append(f"disk {disk.id} is named {disk.name} and carries no tags of ours; it is left alone")
+    return Orphans(scripts, tuple(loose), tuple(left))
 
 
-async def _is_loose(cloud: Cloud, disk: Volume) -> bool:
-    if not disk.instance_id:
-        return True
-    instance = await cloud.instance(disk.instance_id)
-    return instance is None or instance.state == "gone"
+async def _maker(cloud: Cloud, disk: Volume) -> Instance | None:
+    return await cloud.instance(disk.instance_id) if disk.instance_id else None
 
 
 async def remove(cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True) -> None:

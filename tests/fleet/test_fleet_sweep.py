@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.domain.cloudthings import Script, Volume
 from controller.domain.machine import Phase
@@ -93,6 +94,26 @@ async def test_a_disk_attached_to_a_machine_that_the_last_list_did_not_show_stay
     world.account.end("i-9")
     await controller.sweep()
     assert world.account.volumes["d-1"].status == "deleting"
+
+
+async def test_a_disk_without_tags_is_ours_by_the_machine_that_it_was_made_with() -> None:
+    world = World()
+    controller = await started(world)
+    alike = disk(id="d-2", tags=())
+    world.account.volumes |= {"d-1": disk(tags=(), instance_id="i-9"), "d-2": alike}
+    world.account.instances["i-9"] = replace(
+        _stranger(world),
+        hostname=f"home-a100-{INTENT}",
+        description=f"gpuas home {INTENT}",
+        os_volume_id="d-1",
+    )
+    await controller.sweep()
+    assert world.account.volumes["d-1"].status == "detached"  # its machine is still there
+    world.account.end("i-9")
+    found = await controller.sweep()
+    assert world.account.volumes["d-1"].status == "deleting"
+    assert world.account.volumes["d-2"] == alike
+    assert [sentence.split()[1] for sentence in found.doubtful] == ["d-2"]
 
 
 def _stranger(world: World) -> Any:
