@@ -67,9 +67,9 @@ class Heard:
 class Controller:
     """One process: it dies with its hands."""
 
-    def __init__(self, world: World, policy: Policy) -> None:
+    def __init__(self, world: World, policy: Policy, hands: Hands | None = None) -> None:
         self.world = world
-        self.hands = Hands(world.account, world.town)
+        self.hands = hands or Hands(world.account, world.town)
         self.leads = True
         self.woken = 0
         self.life = 0  # calls of its life, without those of the final sweep
