@@ -22,7 +22,9 @@ def test_what_does_not_exist_is_told_as_the_real_server_tells_it(town: Town) -> 
     jobs = town.refused("GET", "/apis/batch/v1/namespaces/default/jobs/y")
     assert jobs["message"] == 'jobs.batch "y" not found'
     assert jobs["details"] == {"name": "y", "group": "batch", "kind": "jobs"}
-    assert town.refused("GET", "/apis/nope.example/v1/things")["code"] == 404
+    assert town.refused("GET", "/apis/batch/v1/things")["code"] == 404
+    nowhere = town.ask("GET", "/apis/nope.example/v1/things")
+    assert (nowhere.status, nowhere.body) == (404, b"404 page not found\n")
 
 
 def test_a_name_is_taken_once(town: Town) -> None:
@@ -74,10 +76,14 @@ def test_json_patch_tests_before_it_writes(town: Town) -> None:
     assert failed.status == 422
     done = town.patch(
         f"{MAPS}/m",
-        [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "add", "path": "/data/b~1c", "value": "3"}],
+        [
+            {"op": "test", "path": "/data/a", "value": "1"},
+            {"op": "add", "path": "/metadata/annotations", "value": {}},
+            {"op": "add", "path": "/metadata/annotations/b~1c", "value": "3"},
+        ],
         JSON_PATCH,
     )
-    assert done.json()["data"] == {"a": "1", "b/c": "3"}
+    assert done.json()["metadata"]["annotations"] == {"b/c": "3"}
 
 
 @pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
@@ -94,7 +100,10 @@ def test_node_taints_are_replaced_and_conditions_merged_by_a_strategic_patch(tow
     assert taints(changed.json()) == {"b:NoSchedule"}
     extra = {"status": {"conditions": [{"type": "Extra", "status": "True"}]}}
     merged = town.patch(f"{NODES}/n/status", extra, STRATEGIC).json()
-    assert [each["type"] for each in merged["status"]["conditions"]] == ["Ready", "Extra"]
+    assert [each["type"] for each in merged["status"]["conditions"]] == [
+        "Extra",
+        "Ready",
+    ]  # what a patch adds comes first
 
 
 def test_status_and_spec_have_their_own_doors(town: Town) -> None:
@@ -202,10 +211,14 @@ def test_a_provider_id_is_set_once(town: Town) -> None:
     assert "may not change providerID" in status["message"]
 
 
-def test_a_new_node_that_is_not_ready_is_tainted(town: Town) -> None:
-    made = town.add_node("n", ready="False")
-    assert taints(made) == {"node.kubernetes.io/not-ready:NoSchedule"}
-    assert taints(town.add_node("m")) == set()
+def test_a_new_node_is_tainted_until_its_condition_is_seen(town: Town) -> None:
+    for name, status in (("n", "False"), ("m", "True")):
+        assert taints(town.add_node(name, ready=status)) == {"node.kubernetes.io/not-ready:NoSchedule"}
+    town.post(NODES, {"metadata": {"name": "silent"}})
+    town.run()
+    assert taints(town.node("m")) == set()
+    assert taints(town.node("silent")) == set()
+    assert "node.kubernetes.io/not-ready:NoExecute" in taints(town.node("n"))
 
 
 def test_strings_of_a_secret_become_data(town: Town) -> None:
@@ -228,7 +241,8 @@ def test_deleting_asks_for_the_preconditions(town: Town) -> None:
     made = town.post(MAPS, a_map())
     wrong = town.refused("DELETE", f"{MAPS}/m", {"preconditions": {"uid": "other"}})
     assert wrong["code"] == 409
-    assert "Precondition failed: UID in precondition: other, UID in object meta: " in wrong["message"]
+    assert "the UID in the precondition (other) does not match the UID in record" in wrong["message"]
+    assert wrong["details"]["kind"] == "ConfigMap"
     assert town.refused("DELETE", f"{MAPS}/m", {"preconditions": {"resourceVersion": "1"}})["code"] == 409
     right = town.ask("DELETE", f"{MAPS}/m", {"preconditions": {"uid": made["metadata"]["uid"]}})
     assert right.json()["status"] == "Success"
@@ -274,9 +288,15 @@ def test_events_are_one_set_of_objects_in_both_groups(town: Town) -> None:
         "metadata": {"name": "e"},
         "regarding": {"kind": "Pod", "name": "p"},
         "note": "hello",
+        "type": "Normal",
         "reason": "R",
     }
-    body |= {"reportingController": "us", "action": "A", "eventTime": "2026-01-01T00:00:00.000000Z"}
+    body |= {
+        "reportingController": "us",
+        "reportingInstance": "us-1",
+        "action": "A",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+    }
     town.post(path, body)
     core = town.get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp")["items"]
     assert [(each["message"], each["reportingComponent"]) for each in core] == [("hello", "us")]
@@ -285,13 +305,11 @@ def test_events_are_one_set_of_objects_in_both_groups(town: Town) -> None:
 
 def test_a_server_side_apply_creates_and_then_merges(town: Town) -> None:
     kind = "application/apply-patch+yaml"
-    answer = town.ask(
-        "PATCH", f"{MAPS}/m?fieldManager=t", b"metadata: {name: m}\ndata: {a: '1'}", content_type=kind
-    )
+    head = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
+    answer = town.ask("PATCH", f"{MAPS}/m?fieldManager=t", head + b"data: {a: '1'}", content_type=kind)
     assert answer.status == 201
-    answer = town.ask(
-        "PATCH", f"{MAPS}/m?fieldManager=t", b"metadata: {name: m}\ndata: {b: '2'}", content_type=kind
-    )
+    assert town.ask("PATCH", f"{MAPS}/m", head, content_type=kind).status == 422
+    answer = town.ask("PATCH", f"{MAPS}/m?fieldManager=t", head + b"data: {b: '2'}", content_type=kind)
     assert answer.json()["data"] == {"a": "1", "b": "2"}
 
 

@@ -48,8 +48,8 @@ def test_memory_is_what_the_kernel_leaves(town: Town) -> None:
     town.world.boot(machine("m"))
     town.run(61)
     status = town.node("m")["status"]
-    assert status["capacity"]["memory"] == f"{(120 * 1024 * 63 // 64 - 320) * 1024}Ki"
-    assert status["allocatable"]["memory"] == f"{(120 * 1024 * 63 // 64 - 420) * 1024}Ki"
+    assert status["capacity"]["memory"] == f"{120 * 1024 * 63 // 64 - 320}Mi"
+    assert status["allocatable"]["memory"] == f"{120 * 1024 * 63 // 64 - 420}Mi"
     assert (status["capacity"]["cpu"], status["capacity"]["pods"]) == ("22", "110")
 
 
@@ -271,7 +271,9 @@ def test_a_deleted_node_does_not_come_back_unless_its_kubelet_restarts(town: Tow
 def test_a_taint_that_does_not_execute_lets_pods_run_and_one_that_does_evicts(town: Town) -> None:
     town.add_node("n")
     town.add_pod("p")
-    town.add_pod("patient", tolerations=[{"key": "x", "operator": "Exists", "tolerationSeconds": 60}])
+    first = {"key": "x", "operator": "Exists", "effect": "NoSchedule"}
+    then = {"key": "x", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+    town.add_pod("patient", tolerations=[first, then])
     town.run(3)
     town.patch(f"{NODES}/n", {"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})
     town.run(100)

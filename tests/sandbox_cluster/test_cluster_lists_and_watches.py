@@ -117,7 +117,7 @@ def test_a_watch_of_a_node_s_pods_sees_them_arrive_and_leave(town: Town) -> None
     town.run()
     assert seen(stream) == [("ADDED", "p")]
     town.ask("DELETE", f"{PODS}/p?gracePeriodSeconds=0")
-    assert seen(stream) == [("DELETED", "p")]
+    assert seen(stream) == [("MODIFIED", "p"), ("DELETED", "p")]  # marked first, then gone
 
 
 def test_watches_end_in_time_and_are_forgotten(town: Town) -> None:

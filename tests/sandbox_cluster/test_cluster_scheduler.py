@@ -135,7 +135,7 @@ def test_other_schedulers_pods_are_left_alone(town: Town) -> None:
     town.add_pod("p", schedulerName="other")
     town.run()
     assert where(town, "p") is None
-    binding = {"target": {"kind": "Node", "name": "n"}}
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
     assert town.ask("POST", f"{PODS}/p/binding", binding).status == 201
     again = town.refused("POST", f"{PODS}/p/binding", binding)
     assert 'pod p is already assigned to node "n"' in again["message"]
@@ -224,7 +224,9 @@ def test_init_containers_count_by_their_maximum_and_sidecars_add_up(town: Town) 
 
 def test_overhead_pods_and_host_ports_are_counted(town: Town) -> None:
     town.add_node("n", figures={"cpu": "2", "pods": "2"})
-    town.add_pod("heavy", requests={"cpu": "1"}, overhead={"cpu": "1500m"})
+    overhead = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "1500m"}}}
+    town.post("/apis/node.k8s.io/v1/runtimeclasses", overhead)
+    town.add_pod("heavy", requests={"cpu": "1"}, runtimeClassName="vm")
     one, two = pod("one"), pod("two")
     for each in (one, two):
         each["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]

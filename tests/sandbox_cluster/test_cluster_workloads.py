@@ -128,16 +128,20 @@ def test_a_suspended_job_makes_no_pods_until_it_is_resumed(town: Town) -> None:
     assert len(pods_of(town)) == 1
 
 
-def test_deleting_a_job_deletes_its_pods_unless_they_are_orphaned(town: Town) -> None:
-    for name in ("j", "k"):
+def test_deleting_a_job_orphans_its_pods_unless_the_client_says_otherwise(town: Town) -> None:
+    for name in ("said", "kept", "silent"):
         town.post(JOBS, job(name))
     town.run(1)
-    town.ask("DELETE", f"{JOBS}/j", {"propagationPolicy": "Background"})
-    town.ask("DELETE", f"{JOBS}/k", {"propagationPolicy": "Orphan"})
+    town.ask("DELETE", f"{JOBS}/said", {"propagationPolicy": "Background"})
+    town.ask("DELETE", f"{JOBS}/kept", {"propagationPolicy": "Orphan"})
+    warned = town.ask("DELETE", f"{JOBS}/silent")
+    assert "child pods are preserved by default when jobs are deleted" in warned.headers["Warning"]
+    assert warned.json()["metadata"]["finalizers"] == ["orphan"]
     town.run(5)
-    (left,) = pods_of(town)
-    assert left["metadata"]["labels"]["job-name"] == "k"
-    assert left["metadata"]["ownerReferences"] == []
+    left = pods_of(town)
+    assert {each["metadata"]["labels"]["job-name"] for each in left} == {"kept", "silent"}
+    assert all("ownerReferences" not in each["metadata"] for each in left)
+    assert town.get(JOBS)["items"] == []
 
 
 def test_a_deployment_keeps_its_replicas_and_replaces_them_with_a_new_template(town: Town) -> None:
@@ -192,8 +196,12 @@ def test_an_eviction_within_the_budget_deletes_and_one_beyond_it_is_429(town: To
     assert {each["metadata"]["name"] for each in pods_of(town)} == {"q", "r"}
 
 
-def test_budgets_take_percentages_and_maxima(town: Town) -> None:
-    three(town)
+def test_budgets_take_percentages_and_maxima_of_what_controllers_want(town: Town) -> None:
+    town.add_node("n")
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("p")["spec"]}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "x"}}, "template": template}
+    town.post("/apis/apps/v1/namespaces/default/replicasets", {"metadata": {"name": "r"}, "spec": spec})
+    town.run(5)
     for spec, allowed in (
         ({"minAvailable": "50%"}, 1),
         ({"maxUnavailable": 2}, 2),
@@ -205,6 +213,16 @@ def test_budgets_take_percentages_and_maxima(town: Town) -> None:
         town.run()
         assert town.get(f"{BUDGETS}/b")["status"]["disruptionsAllowed"] == allowed, spec
         town.ask("DELETE", f"{BUDGETS}/b")
+
+
+def test_a_share_of_pods_without_a_controller_is_none(town: Town) -> None:
+    three(town)
+    town.post(BUDGETS, budget(maxUnavailable=1))
+    town.run()
+    status = town.get(f"{BUDGETS}/b")["status"]
+    assert (status["expectedPods"], status["disruptionsAllowed"]) == (0, 0)
+    causes = evict(town, "p").json()["details"]["causes"]
+    assert causes[0]["message"] == "The disruption budget b does not allow evicting pods currently"
 
 
 def test_a_pending_pod_is_evicted_whatever_the_budget(town: Town) -> None:

@@ -1,43 +1,38 @@
-"""What the API server adds to and refuses in objects before they are stored.
+"""What the API server adds to objects before they are stored, and where it asks the rules.
 
-Only what a scheduler, `kubectl describe` or an autoscaler can notice is here; pods have `pod_rules`.
-Quirks kept: a new Node that is not Ready gets the not-ready taint; a providerID can be set once; few
-fields of a pod may change; a Job selects its pods by its own UID.
+Only what a scheduler, `kubectl describe` or an autoscaler can notice is here; pods have `pod_rules`, what
+is refused is in `rules`. Quirks kept: a new Node that is not Ready gets the not-ready taint; a Job selects
+its pods by its own UID; claims and volumes go only when nothing protects them any more.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 
-from controller.sandbox.cluster.errors import bad_request, invalid
-from controller.sandbox.cluster.pod_rules import NOT_READY, Cause, default_pod_spec, new_pod, quantity_in
+from controller.sandbox.cluster import defaults, pod_rules
+from controller.sandbox.cluster.errors import Cause, invalid, invalid_as
+from controller.sandbox.cluster.pod_rules import NOT_READY
 from controller.sandbox.cluster.resources import (
-    BUDGETS,
+    CLAIMS,
     DAEMON_SETS,
-    DEPLOYMENTS,
     EVENTS,
     JOBS,
     NAMESPACES,
     NODES,
     PODS,
-    PRIORITY_CLASSES,
-    REPLICA_SETS,
     SECRETS,
-    STATEFUL_SETS,
+    VOLUMES,
     Obj,
     Resource,
 )
+from controller.sandbox.cluster.rules import events, metadata, nodes, others, pod_changes, pods, workloads
+from controller.sandbox.cluster.schema import of_resource
+from controller.sandbox.cluster.shape import shaped
 from controller.sandbox.cluster.store import Store
 
-_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN}')"
-)
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+PROTECTED = {CLAIMS: "kubernetes.io/pvc-protection", VOLUMES: "kubernetes.io/pv-protection"}
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+NULL_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def ready(node: Obj) -> bool:
@@ -45,183 +40,127 @@ def ready(node: Obj) -> bool:
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
-def on_create(store: Store, resource: Resource, obj: Obj) -> None:
-    """Default and check a new object, in place."""
-    _check_metadata(resource, obj)
+def on_create(store: Store, resource: Resource, obj: Obj, *, through: Resource | None = None) -> None:
+    """Default and check a new object, in place; `through` is the group that an event came by."""
+    if "status" in resource.subresources and resource is not NODES:
+        _fresh_status(store, resource, obj)
+    if resource is SECRETS:
+        fold_secret(obj)
+    if resource is JOBS:
+        _select_own(obj)
+    defaults.fill(resource, obj)
     if resource is PODS:
-        new_pod(store, obj)
+        pod_rules.admit(store, obj)
+        obj["status"] = pod_rules.first_status(store, obj)
     elif resource is NODES:
-        taints = obj.setdefault("spec", {}).get("taints") or []
-        if not ready(obj) and not any(t["key"] == NOT_READY and t["effect"] == "NoSchedule" for t in taints):
+        taints = obj["spec"].get("taints") or []
+        if not any(t["key"] == NOT_READY and t["effect"] == "NoSchedule" for t in taints):
             obj["spec"]["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
-        obj.setdefault("status", {})
-        _check_node_figures(obj)
-        for each, value in tuple(obj["status"].items()):
-            if each == "capacity":
-                obj["status"].setdefault("allocatable", dict(value))
     elif resource is NAMESPACES:
-        obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
-        obj["status"] = {"phase": "Active"}
+        obj["spec"]["finalizers"] = ["kubernetes"]
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
-    elif resource is SECRETS:
-        obj.setdefault("type", "Opaque")
-        _fold_secret(obj)
-    elif resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS):
-        _new_workload(resource, obj)
-    elif resource is BUDGETS:
-        obj["status"] = {
-            "currentHealthy": 0,
-            "desiredHealthy": 0,
-            "disruptionsAllowed": 0,
-            "expectedPods": 0,
-        }
-    elif resource is PRIORITY_CLASSES:
-        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    elif resource is EVENTS:
-        obj.setdefault("type", "Normal")
+    elif resource is DAEMON_SETS:
+        obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
+    elif resource in PROTECTED:
+        held = obj["metadata"].setdefault("finalizers", [])
+        if PROTECTED[resource] not in held:
+            held.append(PROTECTED[resource])
+    causes = metadata.new_metadata(resource, obj)
+    if resource is EVENTS:
+        causes += events.event_causes(obj, newer=_newer(through))
+    else:
+        causes += _causes(resource, obj)
+    _refuse(resource, obj, causes)
 
 
-def on_update(resource: Resource, obj: Obj, old: Obj) -> None:
+def on_update(
+    resource: Resource, obj: Obj, old: Obj, *, door: str = "", through: Resource | None = None
+) -> None:
     """Check a changed object against the one it replaces, in place."""
-    _check_metadata(resource, obj)
-    name = obj["metadata"]["name"]
+    if resource is SECRETS:
+        fold_secret(obj)
+    if not door:
+        defaults.fill(resource, obj)
+    if resource is PODS and not door:
+        pod_rules.add_tolerations(obj["spec"])
+    causes = metadata.changed_metadata(obj["metadata"], old["metadata"])
+    if resource is PODS:
+        causes += [] if door else pod_changes.change_causes(obj, old)
+    elif resource is NODES:
+        causes += nodes.change_causes(obj, old)
+    elif resource is EVENTS:
+        causes += events.event_causes(obj, newer=_newer(through), old=old)
+    elif not door:
+        causes += _causes(resource, obj, old)
+    _refuse(resource, obj, causes)
+
+
+def _newer(through: Resource | None) -> bool:
+    return through is not None and bool(through.stored_as)
+
+
+def _causes(resource: Resource, obj: Obj, old: Obj | None = None) -> list[Cause]:
+    if resource is PODS:
+        return pods.pod_causes(obj)
     if resource is NODES:
-        had = old.get("spec", {}).get("providerID")
-        if had and obj.get("spec", {}).get("providerID") != had:
-            raise invalid(
-                resource,
-                name,
-                (
-                    "spec.providerID",
-                    "FieldValueForbidden",
-                    'Forbidden: node updates may not change providerID except from "" to valid',
-                ),
-            )
-        _check_node_figures(obj)
-    elif resource is PODS:
-        if _fixed(obj["spec"], old["spec"]) != _fixed(old["spec"], old["spec"]):
-            raise invalid(
-                resource,
-                name,
-                (
-                    "spec",
-                    "FieldValueForbidden",
-                    "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
-                    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-                    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be "
-                    "set to 1 if it was previously negative)",
-                ),
-            )
-    elif resource is SECRETS:
-        _fold_secret(obj)
+        return nodes.node_causes(obj)
+    return workloads.workload_causes(resource, obj, old) + others.other_causes(resource, obj, old)
 
 
-def _fixed(spec: Obj, old: Obj) -> Obj:
-    """The part of a pod's spec that may not change; gated pods may still change where they want to run."""
-    free = {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"}
-    if old.get("schedulingGates"):
-        free |= {"nodeSelector", "affinity"}
-    fixed = {key: value for key, value in spec.items() if key not in free}
-    for group in ("containers", "initContainers"):
-        if group in fixed:
-            fixed[group] = [{k: v for k, v in each.items() if k != "image"} for each in fixed[group]]
-    return fixed
+def _refuse(resource: Resource, obj: Obj, causes: list[Cause]) -> None:
+    if not causes:
+        return
+    name = obj["metadata"].get("name", "")
+    if resource.kind == "Event":
+        raise invalid_as("Event", "", name, *causes)
+    raise invalid(resource, name, *causes)
 
 
-def _check_metadata(resource: Resource, obj: Obj) -> None:
-    meta = obj["metadata"]
-    name = str(meta.get("name", ""))
-    causes: list[Cause] = []
-    strict = resource is NAMESPACES
-    pattern = _LABEL if strict else _SUBDOMAIN
-    if resource.group != "rbac.authorization.k8s.io" and (
-        len(name) > (63 if strict else 253) or not re.fullmatch(pattern, name)
-    ):
-        text = _SUBDOMAIN_TEXT
-        if strict:
-            text = (
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-                "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
-                f"validation is '{_LABEL}')"
-            )
-        causes.append(("metadata.name", "FieldValueInvalid", f'Invalid value: "{name}": {text}'))
-    for key, value in (meta.get("labels") or {}).items():
-        if not isinstance(value, str):
-            raise bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: json: '
-                "cannot unmarshal a value into Go struct field ObjectMeta.metadata.labels of type string"
-            )
-        if len(value) > 63 or not _LABEL_VALUE.fullmatch(value):
-            text = (
-                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-                "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
-                "'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-            )
-            causes.append(
-                ("metadata.labels", "FieldValueInvalid", f'Invalid value: "{value}": {text} (key {key})')
-            )
-    if causes:
-        raise invalid(resource, name, *causes)
+def warnings_of(resource: Resource, obj: Obj) -> list[str]:
+    """What is let in but not understood as its author may think."""
+    told: list[str] = []
+    if resource is PODS:
+        spec = obj["spec"]
+        for at, each in enumerate(spec.get("topologySpreadConstraints") or ()):
+            if each.get("labelSelector") is None:
+                told.append(f"spec.topologySpreadConstraints[{at}].labelSelector: {NULL_SELECTOR}")
+        for at, each in enumerate(spec.get("containers") or ()):
+            for kind in ("limits", "requests"):
+                for name, value in (each["resources"].get(kind) or {}).items():
+                    if name in ("memory", "ephemeral-storage") and value.endswith("m"):
+                        place = f"spec.containers[{at}].resources.{kind}[{name}]"
+                        told.append(
+                            f'{place}: fractional byte value "{value}" is invalid, must be an integer'
+                        )
+    if resource is NODES and obj["spec"].get("externalID"):
+        told.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    return told
 
 
-def _fold_secret(secret: Obj) -> None:
+def _fresh_status(store: Store, resource: Resource, obj: Obj) -> None:
+    """A new object has no past: what its status says is not believed."""
+    obj.pop("status", None)
+    fresh = shaped(of_resource(resource).name, {}).get("status")
+    if resource is NAMESPACES:
+        fresh = {"phase": "Active"}
+    if fresh is not None:
+        obj["status"] = fresh
+    if resource is VOLUMES:
+        obj["status"]["lastPhaseTransitionTime"] = store.now()
+
+
+def fold_secret(secret: Obj) -> None:
     for key, value in (secret.pop("stringData", None) or {}).items():
         secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
 
 
-def _check_node_figures(node: Obj) -> None:
-    for figures in (node["status"].get("capacity"), node["status"].get("allocatable")):
-        for value in (figures or {}).values():
-            quantity_in(NODES, value)
-
-
-def _select_own(job: Obj, template: Obj) -> None:
+def _select_own(job: Obj) -> None:
     """A Job selects its pods by its own UID."""
-    meta, prefix = job["metadata"], "batch.kubernetes.io/"
+    meta, prefix, template = job["metadata"], "batch.kubernetes.io/", job["spec"]["template"]
+    if job["spec"].get("manualSelector"):
+        return
     labels = {f"{prefix}controller-uid": meta["uid"], f"{prefix}job-name": meta["name"]}
     old_names = {"controller-uid": meta["uid"], "job-name": meta["name"]}
     held = template.get("metadata") or {}
     template["metadata"] = {**held, "labels": {**(held.get("labels") or {}), **labels, **old_names}}
-    uid = {f"{prefix}controller-uid": meta["uid"]}
-    job["spec"].setdefault("selector", {"matchLabels": uid})
-
-
-def _new_workload(resource: Resource, obj: Obj) -> None:
-    spec = obj.setdefault("spec", {})
-    meta = obj["metadata"]
-    template = spec.get("template")
-    if not isinstance(template, dict) or not (template.get("spec") or {}).get("containers"):
-        cause = ("spec.template.spec.containers", "FieldValueRequired", "Required value")
-        raise invalid(resource, meta["name"], cause)
-    default_pod_spec(template["spec"])
-    obj["status"] = {}
-    if resource is JOBS:
-        if template["spec"]["restartPolicy"] == "Always":
-            text = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
-            cause = ("spec.template.spec.restartPolicy", "FieldValueNotSupported", text)
-            raise invalid(resource, meta["name"], cause)
-        spec.setdefault("completionMode", "NonIndexed")
-        if spec.get("parallelism") is None:
-            spec["parallelism"] = 1
-            spec.setdefault("completions", 1)
-        spec.setdefault("backoffLimit", 6)
-        spec.setdefault("suspend", False)
-        _select_own(obj, template)
-        return
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    exact = (spec.get("selector") or {}).get("matchLabels") or {}
-    if not spec.get("selector") or any(labels.get(key) != value for key, value in exact.items()):
-        cause = (
-            "spec.template.metadata.labels",
-            "FieldValueInvalid",
-            "Invalid value: `selector` does not match template `labels`",
-        )
-        raise invalid(resource, meta["name"], cause)
-    if resource is DAEMON_SETS:
-        spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})
-        obj["status"] = dict.fromkeys(
-            ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
-        )
-    else:
-        spec.setdefault("replicas", 1)
-        obj["status"] = {"replicas": 0}
+    job["spec"]["selector"] = {"matchLabels": {f"{prefix}controller-uid": meta["uid"]}}

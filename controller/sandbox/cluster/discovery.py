@@ -7,6 +7,7 @@ so each document declares exactly that and no schemas, which also keeps `apply` 
 
 from __future__ import annotations
 
+from controller.sandbox.cluster.errors import not_acceptable, not_allowed
 from controller.sandbox.cluster.resources import GROUP_VERSIONS, RESOURCES, Obj, Resource
 from controller.sandbox.wire import Request, Response
 
@@ -21,14 +22,26 @@ VERSION = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
+HEALTH = ("/healthz", "/readyz", "/livez")
+TEXT = "text/plain; charset=utf-8"
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def answer(request: Request) -> Response | None:
     """The answer to a path of discovery; None for any other."""
     path = request.path.rstrip("/")
-    if path in ("/healthz", "/readyz", "/livez"):
-        return Response(200, b"ok", {"Content-Type": "text/plain; charset=utf-8"})
+    found = _answer(request, path)
+    if found is not None and request.method not in ("GET", "HEAD"):
+        raise not_allowed()
+    return found
+
+
+def _answer(request: Request, path: str) -> Response | None:
+    if path in HEALTH:
+        text = f"{path[1:]} check passed\n" if "verbose" in request.query else "ok"
+        return Response(200, text.encode(), {"Content-Type": TEXT})
+    if path == "":
+        return Response.of_json(200, {"paths": ["/api", "/api/v1", "/apis", *HEALTH, "/version"]})
     if path == "/version":
         return Response.of_json(200, VERSION)
     if path in ("/api", "/apis"):
@@ -45,16 +58,23 @@ def answer(request: Request) -> Response | None:
     return _openapi(request, path)
 
 
+BINDINGS: Obj = {"kind": "Binding", "verbs": ["create"]}
+
+
 def _of(group: str, version: str) -> list[Resource]:
     return [r for r in RESOURCES if (r.group, r.version) == (group, version)]
 
 
 def _roots(request: Request, *, core: bool) -> Response:
-    accept = request.headers.get("accept", "")
-    for version in ("v2", "v2beta1"):
-        if f"v={version};as=APIGroupDiscoveryList" in accept.replace(" ", ""):
-            body = _aggregated(version, core=core)
-            return Response.of_json(200, body, {"Content-Type": _AGGREGATED.format(version)})
+    accept = request.headers.get("accept", "").replace(" ", "")
+    if "v=v2;as=APIGroupDiscoveryList" in accept:
+        body = _aggregated(core=core)
+        return Response.of_json(200, body, {"Content-Type": _AGGREGATED})
+    plain = [part.partition(";") for part in accept.split(",") if "as=" not in part]
+    if accept and not any(media in ("*/*", "application/json", "application/*") for media, _, _ in plain):
+        raise not_acceptable(
+            "only the following media types are accepted: application/json, application/yaml"
+        )
     if core:
         address: Obj = {"clientCIDR": "0.0.0.0/0", "serverAddress": request.headers.get("host", "")}
         return Response.of_json(
@@ -72,6 +92,8 @@ def _group(group: str) -> Obj:
 
 def _resource_list(group: str, version: str) -> Obj:
     listed: list[Obj] = []
+    if not group:
+        listed.append(BINDINGS | {"name": "bindings", "singularName": "binding", "namespaced": True})
     for each in _of(group, version):
         entry: Obj = {"name": each.plural, "singularName": each.kind.lower(), "namespaced": each.namespaced}
         entry |= {"kind": each.kind, "verbs": list(each.verbs)}
@@ -88,7 +110,8 @@ def _resource_list(group: str, version: str) -> Obj:
                 | {"verbs": verbs}
             )
     full = f"{group}/{version}" if group else version
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": full, "resources": listed}
+    head: Obj = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
+    return head | {"groupVersion": full, "resources": listed}
 
 
 def _subresource(resource: Resource, name: str) -> tuple[Obj, list[str]]:
@@ -102,35 +125,42 @@ def _subresource(resource: Resource, name: str) -> tuple[Obj, list[str]]:
     return {"kind": resource.kind}, ["update"] if name == "finalize" else ["get", "patch", "update"]
 
 
-def _aggregated(version: str, *, core: bool) -> Obj:
+def _aggregated(*, core: bool) -> Obj:
     items: list[Obj] = []
     for group, gv in GROUP_VERSIONS:
         if bool(group) == core:
             continue
         resources: list[Obj] = []
+        if not group:
+            kind = {"group": "", "version": "", "kind": "Binding"}
+            told = {"resource": "bindings", "responseKind": kind, "scope": "Namespaced"}
+            resources.append(told | {"singularResource": "binding", "verbs": ["create"]})
         for each in _of(group, gv):
             entry: Obj = {
                 "resource": each.plural,
-                "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
+                "responseKind": {"group": "", "version": "", "kind": each.kind},
                 "scope": "Namespaced" if each.namespaced else "Cluster",
                 "singularResource": each.kind.lower(),
                 "verbs": list(each.verbs),
-                "shortNames": list(each.short),
-                "categories": ["all"] if each.in_all else [],
-                "subresources": [],
             }
+            if each.short:
+                entry["shortNames"] = list(each.short)
+            if each.in_all:
+                entry["categories"] = ["all"]
+            doors = []
             for sub in each.subresources:
                 kind, verbs = _subresource(each, sub)
-                full = {"group": each.group, "version": each.version} | kind
-                entry["subresources"].append({"subresource": sub, "responseKind": full, "verbs": verbs})
-            resources.append(entry)
+                # Empty names mean those of the group that lists it.
+                full = {"group": "", "version": ""} | kind
+                doors.append({"subresource": sub, "responseKind": full, "verbs": verbs})
+            resources.append(entry | ({"subresources": doors} if doors else {}))
         items.append(
             {
                 "metadata": {"name": group, "creationTimestamp": None},
                 "versions": [{"version": gv, "resources": resources, "freshness": "Current"}],
             }
         )
-    kind = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}"}
+    kind = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
     return kind | {"metadata": {}, "items": items}
 
 
@@ -146,10 +176,12 @@ def _openapi(request: Request, path: str) -> Response | None:
     where = {(f"apis/{g}/{v}" if g else f"api/{v}"): (g, v) for g, v in GROUP_VERSIONS}
     if path == "/openapi/v3":
         urls = {name: {"serverRelativeURL": f"/openapi/v3/{name}?hash=sandbox"} for name in where}
-        return Response.of_json(200, {"paths": urls})
+        return Response.of_json(200, {"paths": urls}, {"Content-Type": TEXT})
     name = path.removeprefix("/openapi/v3/")
-    if name == path or name not in where:
+    if name == path:
         return None
+    if name not in where:
+        return Response(404)
     parameters = [
         {"name": each, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
         for each in ("dryRun", "fieldManager", "fieldValidation")

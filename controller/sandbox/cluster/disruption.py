@@ -10,14 +10,17 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from controller.sandbox.cluster import errors
+from controller.sandbox.cluster import decoding, errors, removal
 from controller.sandbox.cluster.agenda import Agenda
-from controller.sandbox.cluster.errors import ApiError, too_many
+from controller.sandbox.cluster.conditions import set_condition
+from controller.sandbox.cluster.errors import bad_request, internal, too_many
+from controller.sandbox.cluster.options import delete_options, write_options
 from controller.sandbox.cluster.resources import BUDGETS, BY_KIND, PODS, Obj
 from controller.sandbox.cluster.selectors import matches
+from controller.sandbox.cluster.shape import Notes
 from controller.sandbox.cluster.shelf import Change, Key
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import set_condition
+from controller.sandbox.wire import Request, Response
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -70,7 +73,6 @@ class Disruption:
             for item in self.store.shelf(PODS).span(namespace)
             if matches(item.labels, spec.get("selector"))
             for pod in (item.decode(),)
-            if (pod["status"].get("phase")) not in ("Succeeded", "Failed")
         ]
         healthy = sum(_healthy(pod) for pod in pods)
         expected = len(pods)
@@ -91,9 +93,8 @@ class Disruption:
         }
 
     def _expected(self, pods: list[Obj]) -> int:
-        """What the pods' controllers want; pods without one count themselves."""
+        """What the pods' controllers want; pods without one count for nothing."""
         owners: dict[str, int] = {}
-        alone = 0
         for pod in pods:
             ref = next((r for r in pod["metadata"].get("ownerReferences") or () if r.get("controller")), None)
             resource = BY_KIND.get((ref["apiVersion"].rpartition("/")[0], ref["kind"])) if ref else None
@@ -102,19 +103,36 @@ class Disruption:
                 if resource and ref
                 else None
             )
-            if owner is None or ref is None:
-                alone += 1
-                continue
-            spec = owner["spec"]
-            owners[ref["uid"]] = int(spec.get("replicas", spec.get("parallelism", 1)))
-        return alone + sum(owners.values())
+            if owner is not None and ref is not None:
+                spec = owner["spec"]
+                owners[ref["uid"]] = int(spec.get("replicas", spec.get("parallelism", 1)))
+        return sum(owners.values())
 
-    def evict(self, namespace: str, name: str, body: Obj) -> Obj:
-        pod = self.store.get(PODS, namespace, name)
-        if pod is None:
+    # ---- eviction
+
+    def evict(self, namespace: str, name: str, request: Request) -> Response:
+        options = write_options(request, "CreateOptions")
+        notes = Notes()
+        try:
+            value = decoding.read(request, notes) or {}
+        except ValueError as problem:
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type Eviction): {problem}"
+            ) from None
+        body, _ = decoding.as_kind(PODS, value, options, notes, kind="Eviction", message="policy.Eviction")
+        if body["metadata"].get("name") != name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        told = delete_options(request, body.get("deleteOptions"))
+        self._evict(namespace, name, told.grace, told.uid, told.version, dry=options.dry or told.dry)
+        return Response.of_json(201, errors.success(code=201))
+
+    def _evict(
+        self, namespace: str, name: str, grace: int | None, uid: str | None, version: str | None, *, dry: bool
+    ) -> None:
+        item = self.store.item(PODS, namespace, name)
+        if item is None:
             raise errors.not_found(PODS, name)
-        options = body.get("deleteOptions") or {}
-        required = options.get("preconditions") or {}
+        pod = item.decode()
         labels = pod["metadata"].get("labels") or {}
         counted = pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
         budgets = [
@@ -124,9 +142,10 @@ class Disruption:
         ]
         if counted and len(budgets) > 1:
             text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-            raise ApiError(500, "InternalError", text)
+            raise internal(text)
         if counted and budgets:
             self._check(budgets[0], pod)
+        removal.check(PODS, item, uid, version)
 
         def doom(held: Obj) -> None:
             reason, why = "EvictionByEvictionAPI", "Eviction API: evicting"
@@ -137,14 +156,12 @@ class Disruption:
                 status="True",
                 reason=reason,
                 message=why,
+                lastProbeTime=None,
             )
 
-        if pod["spec"].get("nodeName"):
+        if not dry and pod["spec"].get("nodeName"):
             self.store.modify(PODS, (namespace, name), doom)
-        self.store.delete(
-            PODS, (namespace, name), grace=options.get("gracePeriodSeconds"), uid=required.get("uid") or ""
-        )
-        return errors.success()
+        self.store.delete(PODS, (namespace, name), grace=grace, dry=dry)
 
     def _check(self, key: Key, pod: Obj) -> None:
         budget = self._count(key)
@@ -159,6 +176,8 @@ class Disruption:
             return
         needed, healthy = status["desiredHealthy"], status["currentHealthy"]
         text = f"The disruption budget {key[1]} needs {needed} healthy pods and has {healthy} currently"
+        if healthy > needed:
+            text = f"The disruption budget {key[1]} does not allow evicting pods currently"
         raise too_many(REFUSED, {"causes": [{"reason": "DisruptionBudget", "message": text}]})
 
 

@@ -11,11 +11,11 @@ import copy
 from collections.abc import Callable
 
 from controller.sandbox.cluster.agenda import Agenda
+from controller.sandbox.cluster.conditions import set_condition
 from controller.sandbox.cluster.making import FINISHED, PodMaker, is_ready, key_of
 from controller.sandbox.cluster.resources import JOBS, PODS, Obj
 from controller.sandbox.cluster.settings import Settings
 from controller.sandbox.cluster.shelf import Key
-from controller.sandbox.cluster.writing import set_condition
 
 
 class Jobs:
@@ -53,7 +53,7 @@ class Jobs:
                 ended[pod["metadata"]["uid"]] = (phase, _index_of(pod))
         outcomes = [phase for phase, _ in ended.values()]
         succeeded, failed = outcomes.count("Succeeded"), outcomes.count("Failed")
-        status |= {"succeeded": succeeded, "failed": failed, "terminating": 0}
+        status |= {"succeeded": succeeded, "failed": failed, "terminating": 0, "uncountedTerminatedPods": {}}
         status["ready"] = sum(is_ready(pod) for pod in active)
         now = self.maker.store.now()
         if not spec.get("suspend"):
@@ -68,23 +68,25 @@ class Jobs:
                 "reason": "BackoffLimitExceeded",
                 "message": "Job has reached the specified backoff limit",
             }
-            set_condition(status, now, type="Failed", status="True", **reason)
+            self._tell(status, "Failed", "True", reason["reason"], reason["message"])
             self.maker.recorder.tell(
                 JOBS, job, "BackoffLimitExceeded", reason["message"], "job-controller", warning=True
             )
         elif done:
             status["completionTime"] = now
-            set_condition(status, now, type="SuccessCriteriaMet", status="True", reason="CompletionsReached")
-            set_condition(status, now, type="Complete", status="True", reason="CompletionsReached")
+            for kind in ("SuccessCriteriaMet", "Complete"):
+                self._tell(
+                    status, kind, "True", "CompletionsReached", "Reached expected number of succeeded pods"
+                )
             self.maker.recorder.tell(JOBS, job, "Completed", "Job completed", "job-controller")
         elif spec.get("suspend"):
             for pod in active:
                 self.maker.store.delete(PODS, key_of(pod))
             active = []
-            set_condition(status, now, type="Suspended", status="True", reason="JobSuspended")
+            self._tell(status, "Suspended", "True", "JobSuspended", "Job suspended")
         else:
             if any(c["type"] == "Suspended" for c in status.get("conditions") or ()):
-                set_condition(status, now, type="Suspended", status="False", reason="JobResumed")
+                self._tell(status, "Suspended", "False", "JobResumed", "Job resumed")
             want = min(spec["parallelism"], wanted - succeeded if wanted is not None else spec["parallelism"])
             if wanted is None and succeeded:
                 want = len(active)
@@ -92,10 +94,17 @@ class Jobs:
                 self.maker.store.delete(PODS, key_of(pod))
             made = self._job_batch(job, key, pods, want - len(active))
             status["active"] = min(len(active), max(0, want)) + made
-            self.maker.write(JOBS, job, _without_zeroes(status))
+            self.maker.write(JOBS, job, status)
             return
         status["active"] = len(active)
-        self.maker.write(JOBS, job, _without_zeroes(status))
+        self.maker.write(JOBS, job, status)
+
+    def _tell(self, status: Obj, kind: str, value: str, reason: str, message: str) -> None:
+        now = self.maker.store.now()
+        held = next((each for each in status.get("conditions") or () if each["type"] == kind), None)
+        if held is None or held["status"] != value:
+            told = {"reason": reason, "message": message, "lastProbeTime": now}
+            set_condition(status, now, type=kind, status=value, **told)
 
     def _job_batch(self, job: Obj, key: Key, pods: list[Obj], missing: int) -> int:
         """Create some of the missing pods; the rest when the batch delay is over."""
@@ -123,10 +132,6 @@ class Jobs:
 
             self.agenda.after(self.settings.job_batch_delay, go_on)
         return made
-
-
-def _without_zeroes(status: Obj) -> Obj:
-    return {key: value for key, value in status.items() if value != 0 or key in ("ready", "terminating")}
 
 
 def _index_of(pod: Obj) -> int:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from controller.domain.node_labels import WELL_KNOWN
 from controller.sandbox.cluster import nodeinfo
 from controller.sandbox.cluster.agenda import Agenda, Timer, Work
+from controller.sandbox.cluster.conditions import set_condition
+from controller.sandbox.cluster.creating import new_object
 from controller.sandbox.cluster.join import Join, Machine, refused_labels
 from controller.sandbox.cluster.nodeinfo import GPU
 from controller.sandbox.cluster.recorder import Recorder
@@ -22,7 +24,6 @@ from controller.sandbox.cluster.settings import Range, Settings, first_matching,
 from controller.sandbox.cluster.shelf import Change
 from controller.sandbox.cluster.stamps import micro_stamp
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import new_object, set_condition
 
 log = logging.getLogger(__name__)
 

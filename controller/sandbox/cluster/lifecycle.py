@@ -1,7 +1,7 @@
 """What the controller manager does to nodes and what hangs on them.
 
 Conditions become taints; NoExecute taints evict pods after their toleration; pods of a node that is
-gone, and objects whose owner is gone, are collected; namespaces get their service account and CA.
+gone are collected; namespaces get their service account and CA, the cluster its two highest priorities.
 Quirks kept: pods on a silent node stay Terminating, because nobody confirms; daemon pods tolerate the
 taints and stay.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 
 from controller.sandbox.cluster.agenda import Agenda, Timer
-from controller.sandbox.cluster.errors import ApiError
+from controller.sandbox.cluster.conditions import set_condition
+from controller.sandbox.cluster.creating import new_object
 from controller.sandbox.cluster.fit import UNSCHEDULABLE_TAINT, tolerates
 from controller.sandbox.cluster.pod_rules import NOT_READY, UNREACHABLE
 from controller.sandbox.cluster.recorder import Recorder
@@ -20,16 +21,24 @@ from controller.sandbox.cluster.resources import (
     NAMESPACES,
     NODES,
     PODS,
-    RESOURCES,
+    PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
     Obj,
-    storage,
 )
 from controller.sandbox.cluster.settings import Settings
 from controller.sandbox.cluster.shelf import Change, Key
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import new_object, set_condition
 
+HIGHEST = {
+    "system-node-critical": (
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    "system-cluster-critical": (
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
 BEGINNING = ("default", "kube-system", "kube-public", "kube-node-lease")
 LIFECYCLE_TAINTS = (NOT_READY, UNREACHABLE, UNSCHEDULABLE_TAINT["key"])
 _FILLER = base64.b64encode(b"verda-gpu-autoscaler sandbox: no real certificate. " * 12).decode()
@@ -51,13 +60,14 @@ class Lifecycle:
         store.follow(NODES, self._node_changed)
         store.follow(PODS, self._pod_changed)
         store.follow(NAMESPACES, self._namespace_changed)
-        for resource in {storage(each) for each in RESOURCES}:
-            store.follow(resource, self._owner_changed)
 
     def begin(self) -> None:
         """The namespaces every cluster has; the UID of kube-system names the cluster."""
         for name in BEGINNING:
             new_object(self.store, NAMESPACES, {"metadata": {"name": name}})
+        for name, (value, text) in HIGHEST.items():
+            made = {"metadata": {"name": name}, "value": value, "description": text}
+            new_object(self.store, PRIORITY_CLASSES, made)
 
     def _namespace_changed(self, change: Change) -> None:
         name = change.item.key[1]
@@ -183,6 +193,7 @@ class Lifecycle:
                 status="True",
                 reason=reason,
                 message=why,
+                lastProbeTime=None,
             )
 
         self.store.modify(PODS, key, doom)
@@ -199,36 +210,12 @@ class Lifecycle:
         for item in self.store.shelf(PODS).on_node(node):
             self.store.delete(PODS, item.key, grace=0)
 
-    def _owner_changed(self, change: Change) -> None:
-        uid = change.item.uid
-        if change.verb == "DELETED" and uid in self.store.dependents:
-            orphan = uid in self.store.orphaning
-            self.agenda.soon(("dependents", uid), lambda: self._dependents(uid, orphan=orphan))
-        if change.verb == "DELETED":
-            self.store.orphaning.discard(uid)
-
-    def _dependents(self, uid: str, *, orphan: bool) -> None:
-        """In the background, as kubectl asks for; a second owner keeps an object alive."""
-        for resource, key in sorted(self.store.dependents.get(uid, set()), key=lambda d: (d[0].plural, d[1])):
-            item = self.store.item(resource, *key)
-            if item is None:
-                continue
-            if orphan or len(item.owners) > 1:
-
-                def release(obj: Obj) -> None:
-                    refs = obj["metadata"].get("ownerReferences") or []
-                    obj["metadata"]["ownerReferences"] = [ref for ref in refs if ref["uid"] != uid]
-
-                self.store.modify(resource, key, release)
-                continue
-            try:
-                self.store.delete(resource, key)
-            except ApiError:
-                continue
-
 
 def wanted_taints(node: Obj) -> list[Obj]:
-    """The node's taints as its conditions and its cordon want them; those of others stay as they are."""
+    """The node's taints as its conditions and its cordon want them; those of others stay as they are.
+
+    A node that says nothing of its readiness loses the taint that it was created with.
+    """
     spec = node.get("spec") or {}
     state = next(
         (c["status"] for c in (node.get("status") or {}).get("conditions") or () if c["type"] == "Ready"),
@@ -239,8 +226,6 @@ def wanted_taints(node: Obj) -> list[Obj]:
         wanted = [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     elif state == "False":
         wanted = [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
-    elif state is None:
-        wanted = [(NOT_READY, "NoSchedule")]
     if spec.get("unschedulable"):
         wanted.append((UNSCHEDULABLE_TAINT["key"], "NoSchedule"))
     held: list[Obj] = spec.get("taints") or []

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import copy
 
-from controller.sandbox.cluster import nodeinfo, pods
+from controller.sandbox.cluster import defaults, nodeinfo, pods
+from controller.sandbox.cluster.conditions import set_condition
 from controller.sandbox.cluster.join import Join, Machine
 from controller.sandbox.cluster.nodeinfo import GPU
-from controller.sandbox.cluster.pod_rules import default_pod_spec
 from controller.sandbox.cluster.resources import NODES, PODS, Obj
 from controller.sandbox.cluster.settings import Settings
+from controller.sandbox.cluster.shape import shaped
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import set_condition
 
 APPS = ("web", "api", "worker", "cache", "ingest", "search", "billing", "mailer")
 GPUS_OF_A_NODE = 8
@@ -25,7 +25,7 @@ def load(store: Store, settings: Settings, nodes: int, pod_count: int, gpu_nodes
     start = sum(1 for key in store.shelf(NODES).keys if key[1].startswith("load-node-"))
     names = [f"load-node-{start + at:05d}" for at in range(nodes)]
     for at, name in enumerate(names):
-        store.create(NODES, _node(store, settings, name, has_gpus=at < gpu_nodes))
+        store.create(NODES, shaped("core.Node", _node(store, settings, name, has_gpus=at < gpu_nodes)))
     if not names and pod_count:
         raise ValueError("pods: there is no node to put them on")
     first = sum(1 for key in store.shelf(PODS).keys if "-load-" in key[1])
@@ -127,7 +127,9 @@ def _pod(app: str) -> Obj:
         "priority": 0,
         "preemptionPolicy": "PreemptLowerPriority",
     }
-    default_pod_spec(spec)
+    spec = shaped("core.PodSpec", spec)
+    spec |= {"serviceAccountName": "default"}
+    defaults.fill(PODS, {"spec": spec})
     labels = {"app": app, "app.kubernetes.io/name": app, "pod-template-hash": "7c9d8f6b5", "tier": "backend"}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-7c9d8f6b5", "controller": True}
     owner |= {

@@ -6,13 +6,15 @@ import copy
 import json
 from collections.abc import Callable
 
+from controller.sandbox.cluster.creating import LETTERS, new_object
 from controller.sandbox.cluster.errors import ApiError
 from controller.sandbox.cluster.nodeinfo import hash_of
 from controller.sandbox.cluster.recorder import Recorder
 from controller.sandbox.cluster.resources import PODS, Obj, Resource
+from controller.sandbox.cluster.schema import of_resource
+from controller.sandbox.cluster.shape import shaped
 from controller.sandbox.cluster.shelf import Key
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import LETTERS, new_object
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -48,21 +50,22 @@ class PodMaker:
             pod["metadata"]["annotations"] = made["annotations"]
         edit(pod)
         try:
-            new_object(self.store, PODS, pod)
+            stored = new_object(self.store, PODS, pod)
         except ApiError as problem:
             text = f"Error creating: {problem.message}"
             self.recorder.tell(
                 resource, owner, "FailedCreate", text, f"{resource.kind.lower()}-controller", warning=True
             )
             return False
-        text = f"Created pod: {pod['metadata']['name']}"
+        text = f"Created pod: {stored['metadata']['name']}"
         self.recorder.tell(resource, owner, "SuccessfulCreate", text, f"{resource.kind.lower()}-controller")
         return True
 
     def write(self, resource: Resource, owner: Obj, status: Obj) -> None:
-        status["observedGeneration"] = owner["metadata"].get("generation", 1)
-        meta = owner["metadata"]
-        self.store.modify(resource, (meta["namespace"], meta["name"]), lambda obj: obj.update(status=status))
+        meta, known = owner["metadata"], of_resource(resource).fields["status"].kind
+        status["observedGeneration"] = meta.get("generation", 1)
+        made = shaped(known, status)  # a Job's has no generation
+        self.store.modify(resource, (meta["namespace"], meta["name"]), lambda obj: obj.update(status=made))
 
 
 def key_of(obj: Obj) -> Key:

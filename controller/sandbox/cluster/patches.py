@@ -1,7 +1,8 @@
 """The patch dialects: JSON patch, merge patch, strategic merge patch.
 
-Strategic merge needs to know which lists are merged by which key. Only lists that carry such a key in
-the real types are here: node taints, tolerations and arguments are atomic there, so they are replaced.
+Strategic merge asks the schema which lists are merged, and by which key; all others are replaced. Quirks
+kept: what a patch adds to a merged list stands before what only the server has; `replace` of a key that a
+map lacks adds it; a path without its leading slash loses its first part.
 """
 
 from __future__ import annotations
@@ -9,46 +10,29 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from controller.sandbox.cluster.errors import ApiError, bad_request
+from controller.sandbox.cluster import schema
+from controller.sandbox.cluster.errors import ApiError, bad_request, internal
 from controller.sandbox.cluster.resources import Obj
+from controller.sandbox.cluster.schema import Field, Message
 
-MERGE_KEYS: dict[str, tuple[str, ...]] = {
-    "conditions": ("type",),
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "ephemeralContainers": ("name",),
-    "env": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "imagePullSecrets": ("name",),
-    "ports": ("containerPort", "port"),
-    "addresses": ("type",),
-    "ownerReferences": ("uid",),
-    "schedulingGates": ("name",),
-    "resourceClaims": ("name",),
-    "hostAliases": ("ip",),
-    "topologySpreadConstraints": ("topologyKey",),
-}
-PRIMITIVE_SETS = ("finalizers", "podCIDRs")
 DIRECTIVES = ("$patch", "$retainKeys")
+ORDER, DELETE_FROM = "$setElementOrder/", "$deleteFromPrimitiveList/"
+REJECTED = "the server rejected our request due to an error in our request"
 
 
 def json_patch(obj: Obj, operations: Any) -> Obj:
     if not isinstance(operations, list):
-        raise bad_request("a JSON patch is a list of operations")
+        kind = "object" if isinstance(operations, dict) else "string"
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {kind} into Go value of type []handlers.jsonPatchOp"
+        )
     result: Any = copy.deepcopy(obj)
     for each in operations:
         try:
             result = _operate(result, each)
         except (KeyError, IndexError, ValueError, TypeError):
-            # What the real server says to a failed test or a missing path.
-            raise ApiError(
-                422, "Invalid", "the server rejected our request due to an error in our request"
-            ) from None
-    if not isinstance(result, dict):
-        raise bad_request("the patch leaves no object")
-    return result
+            raise ApiError(422, "Invalid", REJECTED, {}) from None
+    return result if isinstance(result, dict) else {}
 
 
 def _operate(root: Any, operation: Obj) -> Any:
@@ -68,14 +52,11 @@ def _operate(root: Any, operation: Obj) -> Any:
     if kind == "remove":
         return _remove(root, path)
     if kind == "replace":
-        _read(root, path)
-        return _add(_remove(root, path) if path else root, path, operation["value"])
+        return _replace(root, path, operation["value"])
     raise ValueError(kind)
 
 
 def _pointer(text: str) -> list[str]:
-    if text and not text.startswith("/"):
-        raise ValueError(text)
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -107,6 +88,14 @@ def _add(root: Any, path: list[str], value: Any) -> Any:
     return root
 
 
+def _replace(root: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    parent = _read(root, path[:-1])
+    parent[_index(parent, path[-1]) if isinstance(parent, list) else path[-1]] = value
+    return root
+
+
 def _remove(root: Any, path: list[str]) -> Any:
     parent = _read(root, path[:-1])
     if isinstance(parent, list):
@@ -129,7 +118,8 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return result
 
 
-def strategic_patch(target: Any, patch: Any) -> Any:
+def strategic_patch(target: Any, patch: Any, message: Message | None) -> Any:
+    """`message` says what the fields are; None inside of plain maps."""
     if not isinstance(patch, dict):
         return patch
     directive = patch.get("$patch")
@@ -137,37 +127,83 @@ def strategic_patch(target: Any, patch: Any) -> Any:
         return {key: value for key, value in patch.items() if key not in DIRECTIVES}
     if directive == "delete":
         return {}
+    if directive not in (None, "merge"):
+        raise internal(f"unknown patch type: {directive} in map: {go_map(patch)}")
     result = dict(target) if isinstance(target, dict) else {}
     if isinstance(kept := patch.get("$retainKeys"), list):
         result = {key: value for key, value in result.items() if key in kept}
     for key, value in patch.items():
-        if key in DIRECTIVES or key.startswith("$setElementOrder/"):
+        if key in DIRECTIVES or key.startswith(ORDER):
             continue
-        if key.startswith("$deleteFromPrimitiveList/"):
-            name = key.partition("/")[2]
+        if key.startswith(DELETE_FROM):
+            name = key.removeprefix(DELETE_FROM)
             result[name] = [each for each in result.get(name) or [] if each not in value]
-        elif value is None:
+            continue
+        known = message.fields.get(key) if message else None
+        if value is None:
             result.pop(key, None)
         elif isinstance(value, list):
-            result[key] = _merge_list(key, result.get(key) or [], value)
+            result[key] = _merge_list(known, result.get(key) or [], value, patch.get(f"{ORDER}{key}"))
         else:
-            result[key] = strategic_patch(result.get(key), value)
+            inner = schema.message(known.kind) if known and known.structure and not known.shape else None
+            result[key] = strategic_patch(result.get(key), value, inner)
+    for key, order in patch.items():
+        name = key.removeprefix(ORDER)
+        if key != name and name not in patch and isinstance(result.get(name), list):
+            known = message.fields.get(name) if message else None
+            result[name] = _ordered(result[name], result[name], order, known.merge_key if known else "")
     return result
 
 
-def _merge_list(name: str, old: list[Any], new: list[Any]) -> list[Any]:
-    if name in PRIMITIVE_SETS:
-        return old + [each for each in new if each not in old]
-    if any(isinstance(each, dict) and each.get("$patch") == "replace" for each in new):
+def _merge_list(known: Field | None, old: list[Any], new: list[Any], order: list[Any] | None) -> list[Any]:
+    if known is None or not known.merges:
+        return [each for each in new if not (isinstance(each, dict) and "$patch" in each)]
+    if not known.structure:
+        both = list(dict.fromkeys([*old, *new]))
+        return _ordered(both, old, order or new, "")
+    key = known.merge_key
+    if any(each.get("$patch") == "replace" for each in new if isinstance(each, dict)):
         return [each for each in new if "$patch" not in each]
-    objects = [each for each in (*old, *new) if isinstance(each, dict)]
-    key = next((k for k in MERGE_KEYS.get(name, ()) if all(k in each for each in objects)), None)
-    if key is None or len(objects) != len(old) + len(new):
-        return new
-    merged: dict[Any, Any] = {each[key]: each for each in old}
+    merged: dict[Any, Any] = {each.get(key): each for each in old}
+    added: list[Any] = []
     for each in new:
+        if key not in each:
+            raise internal(f"map: {go_map(each)} does not contain declared merge key: {key}")
         if each.get("$patch") == "delete":
             merged.pop(each[key], None)
-        else:
-            merged[each[key]] = strategic_patch(merged.get(each[key]), each)
-    return list(merged.values())
+            continue
+        merged[each[key]] = strategic_patch(merged.get(each[key]), each, schema.message(known.kind))
+        added.append(each)
+    return _ordered(list(merged.values()), old, order or added, key)
+
+
+def _ordered(both: list[Any], server: list[Any], order: list[Any], key: str) -> list[Any]:
+    """What the patch names, in its order, woven into what only the server has."""
+
+    def name(each: Any) -> Any:
+        return each.get(key) if key else each
+
+    wanted = [name(each) for each in order]
+    places = {name(each): at for at, each in enumerate(server)}
+    named = sorted((each for each in both if name(each) in wanted), key=lambda each: wanted.index(name(each)))
+    rest = [each for each in both if name(each) not in wanted]
+    made: list[Any] = []
+    while named or rest:
+        if not named or not rest:
+            made += named + rest
+            break
+        left, right = places.get(name(rest[0])), places.get(name(named[0]))
+        first = rest if left is not None and right is not None and left < right else named
+        made.append(first.pop(0))
+    return made
+
+
+def go_map(value: Any) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{go_map(value[key])}' for key in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(go_map(each) for each in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "<nil>" if value is None else str(value)

@@ -12,6 +12,7 @@ import re
 from functools import partial
 
 from controller.sandbox.cluster.agenda import Agenda, Timer
+from controller.sandbox.cluster.conditions import set_condition
 from controller.sandbox.cluster.errors import ApiError
 from controller.sandbox.cluster.kubelet import Machines
 from controller.sandbox.cluster.nodeinfo import hash_of
@@ -20,7 +21,6 @@ from controller.sandbox.cluster.resources import NODES, PODS, Obj
 from controller.sandbox.cluster.settings import Settings
 from controller.sandbox.cluster.shelf import Change, Key
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import set_condition
 
 RUN_FOR = "gpu-autoscaler-sandbox/run-for"
 FAIL = "gpu-autoscaler-sandbox/fail"

@@ -1,9 +1,8 @@
 """Bodies in Kubernetes' protobuf, which kubectl sends for `create job`, `create namespace` and the like.
 
-Only decoding: answers are JSON, which the same clients accept. `protobuf_schema.json` holds the field
-numbers of the published `generated.proto` files (k8s.io/api 0.36). Quirks kept out of the objects:
-fields that are no pointers in Go are on the wire even when empty, so empty ones are dropped unless
-their absence would mean something else; embedded Go structs are inlined in JSON.
+Only decoding: answers are JSON, which the same clients accept. The field numbers are those of `schema`.
+Quirks kept out of the objects: fields that are no pointers in Go are on the wire even when empty, so
+empty ones are dropped; embedded Go structs are inlined in JSON.
 """
 
 from __future__ import annotations
@@ -11,60 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
+from controller.sandbox.cluster import schema
 from controller.sandbox.cluster.errors import bad_request
 from controller.sandbox.cluster.resources import GROUP_VERSIONS, Obj
 from controller.sandbox.cluster.stamps import micro_stamp, stamp
 
 MAGIC = b"k8s\0"
-INLINED = {
-    "localObjectReference",
-    "volumeSource",
-    "ephemeralContainerCommon",
-    "persistentVolumeSource",
-    "handler",
-}
-# Pointers in Go: a zero is a wish, not an absence.
-KEEPS_EMPTY = {
-    "replicas",
-    "parallelism",
-    "completions",
-    "backoffLimit",
-    "gracePeriodSeconds",
-    "terminationGracePeriodSeconds",
-    "tolerationSeconds",
-    "ttlSecondsAfterFinished",
-    "revisionHistoryLimit",
-    "priority",
-    "uid",
-    "automountServiceAccountToken",
-    "enableServiceLinks",
-    "allowPrivilegeEscalation",
-    "readOnlyRootFilesystem",
-    "runAsNonRoot",
-    "runAsUser",
-    "runAsGroup",
-    "suspend",
-    "orphanDependents",
-    "immutable",
-}
 YEAR_ONE = -62135596800  # the zero time of Go
-Field = tuple[str, str, str]  # JSON name, type, "" or "[]" or "{}"
-
-
-@lru_cache(maxsize=1)
-def _schema() -> dict[str, dict[int, Field]]:
-    raw = json.loads((files(__package__) / "protobuf_schema.json").read_text("utf-8"))
-    return {name: dict(_field(text) for text in fields.split()) for name, fields in raw.items()}
-
-
-def _field(text: str) -> tuple[int, Field]:
-    number, name, kind = text.split(":")
-    shape = kind[-2:] if kind.endswith(("[]", "{}")) else ""
-    return int(number), (name, kind.removesuffix(shape) if shape else kind, shape)
 
 
 def decode(body: bytes) -> Obj:
@@ -90,9 +44,9 @@ def _message_name(api_version: str, kind: str) -> str:
     if kind == "DeleteOptions":
         return "meta.DeleteOptions"
     group = api_version.rpartition("/")[0]
-    if group not in {known for known, _ in GROUP_VERSIONS}:
+    if group != "autoscaling" and group not in {known for known, _ in GROUP_VERSIONS}:
         raise ValueError(api_version)
-    return f"{group.partition('.')[0] or 'core'}.{kind}"
+    return schema.name_of(group, kind)
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
@@ -132,22 +86,23 @@ def _wire(raw: bytes) -> list[tuple[int, Any]]:
 
 
 def _message(name: str, raw: bytes) -> Obj:
-    fields, made = _schema()[name], dict[str, Any]()
+    held, made = schema.message(name), dict[str, Any]()
     for number, value in _wire(raw):
-        if number not in fields:
+        known = held.by_number.get(number)
+        if known is None:
             continue
-        key, kind, shape = fields[number]
-        if shape == "{}":
+        key, kind = known.name, known.kind
+        if known.shape == "{}":
             parts = dict(_wire(value))
             made.setdefault(key, {})[parts.get(1, b"").decode()] = _value(kind, parts.get(2, b""))
-        elif shape == "[]":
+        elif known.shape == "[]":
             made.setdefault(key, []).append(_value(kind, value))
-        elif key in INLINED and kind not in ("string",):
+        elif number in held.inlined:
             made |= _value(kind, value) or {}
         else:
             read = _value(kind, value)
             zero = isinstance(read, (int, float)) and not read and kind != "intstr.IntOrString"
-            if read is None or read == "" or (zero and key not in KEEPS_EMPTY):
+            if read is None or ((read == "" or zero) and not known.pointer):
                 continue
             made[key] = read
     return made
@@ -156,6 +111,8 @@ def _message(name: str, raw: bytes) -> Obj:
 def _value(kind: str, value: Any) -> Any:
     if kind == "string":
         return value.decode()
+    if kind == "strings":
+        return [text.decode() for _, text in _wire(value)]
     if kind == "bytes":
         return base64.b64encode(value).decode()
     if kind == "bool":

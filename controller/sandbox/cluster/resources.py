@@ -21,6 +21,11 @@ class Resource:
     in_all: bool = False
     verbs: tuple[str, ...] = ALL_VERBS
     stored_as: str = ""  # another resource that holds the same objects
+    counted: bool = False  # metadata.generation counts changes of the spec
+    versioned: bool = False  # an update without a resourceVersion is refused
+    made_by_put: bool = False  # an update of what is not there makes it
+    shown_last: bool = False  # a delete answers with the object instead of a Status
+    orphans: bool = False  # a delete that says nothing leaves dependents alone
 
     @property
     def api_version(self) -> str:
@@ -32,59 +37,117 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
+    def qualified_kind(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
     def prefix(self) -> str:
         """The head that a stored object needs in front of itself to stand alone."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'
 
 
-def _r(group_version: str, plural: str, kind: str, *short: str, scope: str = "ns", **more: Any) -> Resource:
+def _r(
+    group_version: str,
+    plural: str,
+    kind: str,
+    *short: str,
+    scope: str = "ns",
+    doors: str = "",
+    traits: str = "",
+    **more: Any,
+) -> Resource:
+    """`doors` are subresources, `traits` the flags above, both as words."""
     group, _, version = group_version.rpartition("/")
-    return Resource(group, version, plural, kind, scope == "ns", short, **more)
+    flags: Any = dict.fromkeys(traits.split(), True)
+    subresources = tuple(doors.split())
+    return Resource(group, version, plural, kind, scope == "ns", short, subresources, **flags, **more)
 
 
-STATUS = ("status",)
-SCALABLE = ("status", "scale")
+CORE, APPS, STORAGE, DRA = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
+RBAC = "rbac.authorization.k8s.io/v1"
+NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 RESOURCES: tuple[Resource, ...] = (
-    _r("v1", "pods", "Pod", "po", subresources=("status", "eviction", "binding"), in_all=True),
-    _r("v1", "nodes", "Node", "no", scope="cluster", subresources=STATUS),
-    _r("v1", "namespaces", "Namespace", "ns", scope="cluster", subresources=("status", "finalize")),
-    _r("v1", "events", "Event", "ev"),
-    _r("v1", "configmaps", "ConfigMap", "cm"),
-    _r("v1", "secrets", "Secret"),
-    _r("v1", "serviceaccounts", "ServiceAccount", "sa"),
-    _r("v1", "services", "Service", "svc", subresources=STATUS, in_all=True),
-    _r("v1", "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", subresources=STATUS),
-    _r("v1", "persistentvolumes", "PersistentVolume", "pv", scope="cluster", subresources=STATUS),
-    _r("v1", "limitranges", "LimitRange", "limits"),
-    _r("v1", "resourcequotas", "ResourceQuota", "quota", subresources=STATUS),
-    _r("v1", "replicationcontrollers", "ReplicationController", "rc", subresources=STATUS, in_all=True),
-    _r("apps/v1", "daemonsets", "DaemonSet", "ds", subresources=STATUS, in_all=True),
-    _r("apps/v1", "deployments", "Deployment", "deploy", subresources=SCALABLE, in_all=True),
-    _r("apps/v1", "replicasets", "ReplicaSet", "rs", subresources=SCALABLE, in_all=True),
-    _r("apps/v1", "statefulsets", "StatefulSet", "sts", subresources=SCALABLE, in_all=True),
-    _r("batch/v1", "jobs", "Job", subresources=STATUS, in_all=True),
-    _r("batch/v1", "cronjobs", "CronJob", "cj", subresources=STATUS, in_all=True),
-    _r("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", subresources=STATUS),
-    _r("coordination.k8s.io/v1", "leases", "Lease"),
-    _r("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", scope="cluster"),
-    _r("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", scope="cluster"),
-    _r("storage.k8s.io/v1", "storageclasses", "StorageClass", "sc", scope="cluster"),
-    _r("storage.k8s.io/v1", "csinodes", "CSINode", scope="cluster"),
-    _r("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", scope="cluster", subresources=STATUS),
-    _r("events.k8s.io/v1", "events", "Event", "ev", stored_as="events"),
-    _r("resource.k8s.io/v1", "deviceclasses", "DeviceClass", scope="cluster"),
-    _r("resource.k8s.io/v1", "resourceslices", "ResourceSlice", scope="cluster"),
-    _r("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", subresources=STATUS),
-    _r("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
-    _r("rbac.authorization.k8s.io/v1", "roles", "Role"),
-    _r("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding"),
-    _r("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", scope="cluster"),
-    _r("rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", scope="cluster"),
+    _r(CORE, "pods", "Pod", "po", doors="status eviction binding", traits="in_all counted shown_last"),
+    _r(CORE, "nodes", "Node", "no", scope="cluster", doors="status"),
+    _r(
+        CORE,
+        "namespaces",
+        "Namespace",
+        "ns",
+        scope="cluster",
+        doors="status finalize",
+        traits="shown_last",
+        verbs=NO_COLLECTION,
+    ),
+    _r(CORE, "events", "Event", "ev", traits="made_by_put"),
+    _r(CORE, "configmaps", "ConfigMap", "cm"),
+    _r(CORE, "secrets", "Secret"),
+    _r(CORE, "serviceaccounts", "ServiceAccount", "sa", traits="shown_last"),
+    _r(CORE, "services", "Service", "svc", doors="status", traits="in_all shown_last made_by_put"),
+    _r(CORE, "persistentvolumeclaims", "PersistentVolumeClaim", "pvc", doors="status", traits="shown_last"),
+    _r(
+        CORE,
+        "persistentvolumes",
+        "PersistentVolume",
+        "pv",
+        scope="cluster",
+        doors="status",
+        traits="shown_last",
+    ),
+    _r(CORE, "limitranges", "LimitRange", "limits", traits="made_by_put"),
+    _r(CORE, "resourcequotas", "ResourceQuota", "quota", doors="status", traits="shown_last"),
+    _r(
+        CORE,
+        "replicationcontrollers",
+        "ReplicationController",
+        "rc",
+        doors="status scale",
+        traits="in_all counted orphans",
+    ),
+    _r(APPS, "daemonsets", "DaemonSet", "ds", doors="status", traits="in_all counted"),
+    _r(APPS, "deployments", "Deployment", "deploy", doors="status scale", traits="in_all counted"),
+    _r(APPS, "replicasets", "ReplicaSet", "rs", doors="status scale", traits="in_all counted"),
+    _r(APPS, "statefulsets", "StatefulSet", "sts", doors="status scale", traits="in_all counted"),
+    _r("batch/v1", "jobs", "Job", doors="status", traits="in_all counted orphans"),
+    _r("batch/v1", "cronjobs", "CronJob", "cj", doors="status", traits="in_all counted"),
+    _r(
+        "policy/v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        "pdb",
+        doors="status",
+        traits="counted versioned",
+    ),
+    _r("coordination.k8s.io/v1", "leases", "Lease", traits="versioned made_by_put"),
+    _r("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", scope="cluster", traits="counted"),
+    _r("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", scope="cluster", traits="versioned made_by_put"),
+    _r(STORAGE, "storageclasses", "StorageClass", "sc", scope="cluster", traits="shown_last"),
+    _r(STORAGE, "csinodes", "CSINode", scope="cluster", traits="versioned shown_last"),
+    _r(
+        STORAGE,
+        "volumeattachments",
+        "VolumeAttachment",
+        scope="cluster",
+        doors="status",
+        traits="versioned shown_last",
+    ),
+    _r("events.k8s.io/v1", "events", "Event", "ev", stored_as="events", traits="made_by_put"),
+    _r(DRA, "deviceclasses", "DeviceClass", scope="cluster", traits="counted shown_last"),
+    _r(DRA, "resourceslices", "ResourceSlice", scope="cluster", traits="counted shown_last"),
+    _r(DRA, "resourceclaims", "ResourceClaim", doors="status", traits="shown_last"),
+    _r(DRA, "resourceclaimtemplates", "ResourceClaimTemplate", traits="shown_last"),
+    _r(RBAC, "roles", "Role", traits="made_by_put"),
+    _r(RBAC, "rolebindings", "RoleBinding", traits="made_by_put"),
+    _r(RBAC, "clusterroles", "ClusterRole", scope="cluster", traits="made_by_put"),
+    _r(RBAC, "clusterrolebindings", "ClusterRoleBinding", scope="cluster", traits="made_by_put"),
     *(
-        _r("authorization.k8s.io/v1", plural, kind, scope="cluster", verbs=("create",))
-        for plural, kind in (
-            ("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-            ("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+        _r(group_version, plural, kind, scope="cluster", verbs=("create",))
+        for group_version, plural, kind in (
+            ("authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+            ("authorization.k8s.io/v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+            ("authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview"),
+            ("authentication.k8s.io/v1", "tokenreviews", "TokenReview"),
+            ("authentication.k8s.io/v1", "selfsubjectreviews", "SelfSubjectReview"),
         )
     ),
 )
@@ -99,6 +162,8 @@ EVENTS = BY_NAME["", "events"]
 CONFIG_MAPS = BY_NAME["", "configmaps"]
 SECRETS = BY_NAME["", "secrets"]
 SERVICE_ACCOUNTS = BY_NAME["", "serviceaccounts"]
+SERVICES = BY_NAME["", "services"]
+REPLICATION_CONTROLLERS = BY_NAME["", "replicationcontrollers"]
 CLAIMS = BY_NAME["", "persistentvolumeclaims"]
 VOLUMES = BY_NAME["", "persistentvolumes"]
 DAEMON_SETS = BY_NAME["apps", "daemonsets"]
@@ -106,9 +171,11 @@ DEPLOYMENTS = BY_NAME["apps", "deployments"]
 REPLICA_SETS = BY_NAME["apps", "replicasets"]
 STATEFUL_SETS = BY_NAME["apps", "statefulsets"]
 JOBS = BY_NAME["batch", "jobs"]
+CRON_JOBS = BY_NAME["batch", "cronjobs"]
 BUDGETS = BY_NAME["policy", "poddisruptionbudgets"]
 LEASES = BY_NAME["coordination.k8s.io", "leases"]
 PRIORITY_CLASSES = BY_NAME["scheduling.k8s.io", "priorityclasses"]
+RUNTIME_CLASSES = BY_NAME["node.k8s.io", "runtimeclasses"]
 CSI_NODES = BY_NAME["storage.k8s.io", "csinodes"]
 
 

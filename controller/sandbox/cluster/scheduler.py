@@ -13,6 +13,8 @@ from collections import deque
 from typing import Any
 
 from controller.sandbox.cluster.agenda import Agenda
+from controller.sandbox.cluster.binding import assign
+from controller.sandbox.cluster.conditions import set_condition
 from controller.sandbox.cluster.errors import ApiError
 from controller.sandbox.cluster.fit import (
     NodeRoom,
@@ -30,7 +32,6 @@ from controller.sandbox.cluster.recorder import Recorder
 from controller.sandbox.cluster.resources import CLAIMS, NODES, PODS, Obj
 from controller.sandbox.cluster.shelf import Change, Key
 from controller.sandbox.cluster.store import Store
-from controller.sandbox.cluster.writing import assign, set_condition
 
 NAME = "default-scheduler"
 FINISHED = ("Succeeded", "Failed")
@@ -244,7 +245,7 @@ class Scheduler:
             held = pod["status"].get("conditions") or []
             if any(all(each.get(k) == v for k, v in wanted.items()) for each in held):
                 return False
-            set_condition(pod["status"], self.store.now(), **wanted)
+            set_condition(pod["status"], self.store.now(), **wanted, lastProbeTime=None)
             return True
 
         pod = self.store.modify(PODS, key, tell)

@@ -1,4 +1,7 @@
-"""Label and field selectors, from the query string of a list and from objects (`matchLabels`…)."""
+"""Label selectors, from the query string of a list and from objects (`matchLabels`…).
+
+The query's grammar is read as the API's own parser does, with its words for what it cannot read.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,128 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.sandbox.cluster.errors import bad_request
-from controller.sandbox.cluster.resources import Obj, Resource
+from controller.sandbox.cluster.errors import bad_request, shown
+from controller.sandbox.cluster.resources import Obj
+from controller.sandbox.cluster.rules.names import label_value, qualified
 
 Labels = Mapping[str, str]
 LabelTest = Callable[[Labels], bool]
-FieldTest = Callable[[Obj], bool]
+Wanted = tuple[str, str, frozenset[str]]
 
-_SET = re.compile(r"\s*([^\s!=,()]+)\s+(in|notin)\s*\(([^)]*)\)\s*")
-_EQUAL = re.compile(r"\s*([^\s!=,()]+)\s*(==|=|!=)\s*([^\s,()=!]*)\s*")
-_EXISTS = re.compile(r"\s*(!?)\s*([^\s!=,()]+)\s*")
+_TOKENS = re.compile(r"\s*(?:(==|!=|[!=<>(),])|([^\s!=<>(),]+))")
+_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In", "notin": "NotIn"}
+_NAMED = "in, notin, =, ==, !=, gt, lt"
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        found = [(symbol, word) for symbol, word in _TOKENS.findall(text)]
+        self._tokens = [symbol or word for symbol, word in found]
+        self._words = [bool(word) for _, word in found]
+        self._at = 0
+
+    def _next(self) -> tuple[str, bool]:
+        token, word = self._peek()
+        self._at += 1
+        return token, word
+
+    def _peek(self) -> tuple[str, bool]:
+        if self._at < len(self._tokens):
+            return self._tokens[self._at], self._words[self._at]
+        return "", False
+
+    def all(self) -> list[Wanted]:
+        found: list[Wanted] = []
+        while True:
+            token, word = self._peek()
+            if not token:
+                return found
+            if not word and token != "!":
+                raise bad_request(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                found.append(self._requirement())
+            except ValueError as problem:
+                raise bad_request(f"unable to parse requirement: {problem}") from None
+            token, _ = self._next()
+            if not token:
+                return found
+            if token != ",":
+                raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
+            token, word = self._peek()
+            if not word and token != "!":
+                raise bad_request(f"found '{token}', expected: identifier after ','")
+
+    def _requirement(self) -> Wanted:
+        token, word = self._next()
+        absent = token == "!"
+        if absent:
+            token, word = self._next()
+        if not word:
+            raise ValueError(f"found '{token}', expected: identifier")
+        key = token
+        if bad := qualified(key):
+            raise ValueError(f"<nil>: Invalid value: {shown(key)}: {bad[0]}")
+        if absent:
+            return key, "DoesNotExist", frozenset()
+        if self._peek()[0] in ("", ","):
+            return key, "Exists", frozenset()
+        token, _ = self._next()
+        if token not in _OPERATORS:
+            raise ValueError(f"found '{token}', expected: {_NAMED}")
+        operator = _OPERATORS[token]
+        values = self._set() if token in ("in", "notin") else self._value()
+        return key, operator, self._checked(key, operator, values)
+
+    def _set(self) -> list[str]:
+        token, _ = self._next()
+        if token != "(":
+            raise ValueError(f"found '{token}' expected: '('")
+        token, word = self._peek()
+        if token == ")":
+            self._next()
+            return [""]
+        if not word and token != ",":
+            raise ValueError(f"found '{token}', expected: ',', ')' or identifier")
+        values: list[str] = []
+        last = ","
+        while True:
+            token, word = self._next()
+            if word and last == ",":
+                values.append(token)
+                if self._peek()[0] not in (",", ")"):
+                    raise ValueError(f"found '{self._peek()[0]}', expected: ',' or ')'")
+            elif token in (",", ")"):
+                if last == ",":
+                    values.append("")
+                if token == ")":
+                    return values
+            else:
+                raise ValueError(f"found '{token}', expected: ',', or identifier")
+            last = token if token == "," else "word"
+
+    def _value(self) -> list[str]:
+        token, word = self._peek()
+        if token in ("", ","):
+            return [""]
+        self._next()
+        if not word:
+            raise ValueError(f"found '{token}', expected: identifier")
+        return [token]
+
+    @staticmethod
+    def _checked(key: str, operator: str, values: list[str]) -> frozenset[str]:
+        for at, value in enumerate(sorted(set(values))):
+            if operator in ("Gt", "Lt") and not re.fullmatch(r"-?\d+", value):
+                text = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise ValueError(f"values[{at}]: Invalid value: {shown(value)}: {text}")
+            if bad := label_value(value):
+                raise ValueError(f"values[{at}][{key}]: Invalid value: {shown(value)}: {bad[0]}")
+        return frozenset(values)
 
 
 def parse_labels(text: str) -> LabelTest | None:
     """The test of a `labelSelector` parameter; None where it selects everything."""
-    wanted: list[tuple[str, str, frozenset[str]]] = []
-    position = 0
-    while position < len(text):
-        if found := _SET.match(text, position):
-            values = frozenset(value.strip() for value in found[3].split(","))
-            wanted.append((found[1], "In" if found[2] == "in" else "NotIn", values))
-        elif found := _EQUAL.match(text, position):
-            wanted.append((found[1], "NotIn" if found[2] == "!=" else "In", frozenset((found[3],))))
-        elif found := _EXISTS.match(text, position):
-            wanted.append((found[2], "DoesNotExist" if found[1] else "Exists", frozenset()))
-        if not found or (found.end() < len(text) and text[found.end()] != ","):
-            raise bad_request(f"unable to parse requirement: found unexpected text in {text!r}")
-        position = found.end() + 1
+    wanted = _Parser(text).all()
     return (lambda labels: all(_meets(labels, *each) for each in wanted)) if wanted else None
 
 
@@ -60,7 +158,7 @@ def meets(labels: Labels, requirements: list[Obj]) -> bool:
     )
 
 
-def matches(labels: Labels, selector: Obj | None, *, empty: bool = True) -> bool:
+def matches(labels: Labels, selector: Any, *, empty: bool = True) -> bool:
     """A LabelSelector object; None selects nothing, an empty one selects `empty`."""
     if selector is None:
         return False
@@ -68,61 +166,3 @@ def matches(labels: Labels, selector: Obj | None, *, empty: bool = True) -> bool
     if not exact and not expressions:
         return empty
     return all(labels.get(key) == value for key, value in exact.items()) and meets(labels, expressions)
-
-
-_INVOLVED = tuple(
-    f"involvedObject.{name}"
-    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-)
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "pods": (
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.schedulerName",
-        "spec.serviceAccountName",
-        "spec.hostNetwork",
-        "status.phase",
-        "status.podIP",
-        "status.nominatedNodeName",
-    ),
-    "nodes": ("spec.unschedulable",),
-    "namespaces": ("status.phase",),
-    "events": (*_INVOLVED, "reason", "reportingComponent", "source", "type"),
-    "secrets": ("type",),
-    "jobs": ("status.successful",),
-    "replicasets": ("status.replicas",),
-}
-
-
-def parse_fields(resource: Resource, text: str) -> tuple[dict[str, str], FieldTest | None]:
-    """What must be equal (for the indexes), and the whole test of a `fieldSelector`."""
-    exact: dict[str, str] = {}
-    wanted: list[tuple[str, bool, str]] = []
-    for part in filter(None, text.split(",")):
-        name, operator, value = re.split(r"(!=|==|=)", part, maxsplit=1) if "=" in part else ("", "", "")
-        if not operator:
-            raise bad_request(f"invalid field selector: couldn't understand operator in {part!r}") from None
-        if name not in ("metadata.name", "metadata.namespace", *_FIELDS.get(resource.plural, ())):
-            raise bad_request(
-                f'Unable to find "{resource.group}/{resource.version}, Resource={resource.plural}" that match '
-                f'label selector "", field selector "{text}": field label not supported: {name}'
-            )
-        wanted.append((name, operator != "!=", value))
-        if operator != "!=":
-            exact[name] = value
-    if not wanted:
-        return {}, None
-    return exact, lambda obj: all((_field(obj, name) == value) == same for name, same, value in wanted)
-
-
-def _field(obj: Obj, path: str) -> str:
-    if path == "source":
-        return str((obj.get("source") or {}).get("component", ""))
-    found: Any = obj
-    for part in path.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    if found is None and path in ("spec.unschedulable", "spec.hostNetwork"):
-        return "false"
-    return "" if found is None else str(found)

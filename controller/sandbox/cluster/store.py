@@ -1,10 +1,10 @@
-"""The objects: one global resourceVersion, optimistic writes, and deletion in its stages.
+"""The objects: one global resourceVersion, optimistic writes, and a history of changes.
 
 Followers are told of every change in order; they never write while being told, they put work on the
-agenda.
+agenda. How things go away is in `removal`.
 
-Outside quirks kept: a pod that is not bound, or that has finished, goes at once whatever its grace; a
-finalizer holds an object until the last one is taken off; an update that changes nothing is no event.
+Outside quirks kept: an update that changes nothing is no event; a version of 0 is none; an update that
+takes the last finalizer off what is being deleted deletes it, and its watchers see the state before.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from typing import Any
 
 import msgspec
 
-from controller.sandbox.cluster import errors
-from controller.sandbox.cluster.resources import PODS, Obj, Resource, storage
+from controller.sandbox.cluster import errors, removal
+from controller.sandbox.cluster.resources import DEPLOYMENTS, Obj, Resource, storage
 from controller.sandbox.cluster.shelf import FIRST_VERSION, Change, Item, Key, Shelf
 from controller.sandbox.cluster.stamps import stamp
 
 _encode = msgspec.json.Encoder().encode
-NO_GENERATION = {"Node", "Namespace", "Service", "PersistentVolume", "PersistentVolumeClaim", "Lease"}
+ON_CREATE = "resourceVersion should not be set on objects to be created"
+
+
+def _counted(resource: Resource, obj: Obj) -> Any:
+    """What a change of counts as a new generation; a Deployment's annotations are told to its sets."""
+    told = obj["metadata"].get("annotations") if resource is DEPLOYMENTS else None
+    return obj.get("spec"), told or None
 
 
 class Store:
@@ -33,7 +39,6 @@ class Store:
         self.window = window
         self.shelves: dict[Resource, Shelf] = {}
         self.dependents: dict[str, set[tuple[Resource, Key]]] = {}  # owner's uid -> objects
-        self.orphaning: set[str] = set()  # owners that were deleted with propagation Orphan
 
     def shelf(self, resource: Resource) -> Shelf:
         resource = storage(resource)
@@ -67,54 +72,51 @@ class Store:
     def create(self, resource: Resource, obj: Obj, *, dry: bool = False) -> Obj:
         meta = obj.setdefault("metadata", {})
         key = (meta.get("namespace", ""), meta["name"])
-        if key in self.shelf(resource).items:
-            raise errors.already_exists(resource, meta["name"])
+        if meta.get("resourceVersion") not in (None, "", "0"):
+            raise errors.internal(ON_CREATE)
+        held = self.shelf(resource).items.get(key)
+        if held is not None:
+            leaving = bool(held.decode()["metadata"].get("deletionTimestamp"))
+            raise errors.already_exists(resource, meta["name"], leaving=leaving)
         meta.setdefault("uid", self.new_uid())
         meta["creationTimestamp"] = self.now()
-        for leftover in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+        for leftover in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             meta.pop(leftover, None)
-        if "spec" in obj and resource.kind not in NO_GENERATION:
+        if resource.counted:
             meta["generation"] = 1
         return self.commit(resource, "ADDED", obj, None, dry)
 
-    def update(self, resource: Resource, obj: Obj, *, dry: bool = False) -> Obj:
+    def update(self, resource: Resource, obj: Obj, *, dry: bool = False, counts: bool = True) -> Obj:
         """Replace an object; refused when it carries a resourceVersion that is not the newest."""
         meta = obj["metadata"]
         key = (meta.get("namespace", ""), meta["name"])
         before = self.shelf(resource).items.get(key)
         if before is None:
             raise errors.not_found(resource, meta["name"])
-        wanted = meta.get("resourceVersion") or str(before.version)
-        if wanted != str(before.version):
-            raise errors.conflict(resource, meta["name"])
+        self.check_version(resource, meta, before)
         old = before.decode()
-        if meta.get("uid") not in (None, "", before.uid):
-            text = (
-                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before.uid}"
-            )
-            raise errors.conflict(resource, meta["name"], text)
-        for kept in (
-            "uid",
-            "creationTimestamp",
-            "generation",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-        ):
+        for kept in removal.KEPT:
             meta.pop(kept, None)
             if kept in old["metadata"]:
                 meta[kept] = old["metadata"][kept]
         meta["resourceVersion"] = str(before.version)
         if obj == old:
             return old
-        if obj.get("spec") != old.get("spec") and "generation" in meta:
+        if counts and "generation" in meta and _counted(resource, obj) != _counted(resource, old):
             meta["generation"] += 1
-        if (
-            meta.get("deletionTimestamp")
-            and not meta.get("finalizers")
-            and not meta.get("deletionGracePeriodSeconds")
-        ):
-            return self.commit(resource, "DELETED", obj, before, dry)
+        if removal.finished(meta):
+            # Watchers are told of the state that was there, the writer of the one it wanted.
+            self.commit(resource, "DELETED", old, before, dry)
+            return obj
         return self.commit(resource, "MODIFIED", obj, before, dry)
+
+    @staticmethod
+    def check_version(resource: Resource, meta: Obj, before: Item) -> None:
+        wanted = meta.get("resourceVersion") or "0"
+        if not wanted.isdigit():
+            raise errors.internal(f'strconv.ParseUint: parsing "{wanted}": invalid syntax')
+        if wanted not in ("0", str(before.version)):
+            raise errors.conflict(resource, meta["name"])
 
     def modify(self, resource: Resource, key: Key, change: Callable[[Obj], Any]) -> Obj | None:
         """Read, let `change` edit in place, write; None where the object is gone or `change` says False."""
@@ -129,44 +131,26 @@ class Store:
         key: Key,
         *,
         grace: int | None = None,
-        uid: str = "",
-        version: str = "",
-        propagation: str = "",
+        uid: str | None = None,
+        version: str | None = None,
+        propagation: str = "Background",
         dry: bool = False,
     ) -> tuple[Obj, bool]:
-        """Delete or begin to; the object as it is now, and whether it is gone."""
+        """Delete or begin to; the object as it was last, and whether it is gone."""
         before = self.shelf(resource).items.get(key)
         if before is None:
             raise errors.not_found(resource, key[1])
-        for what, wanted, found in (
-            ("UID", uid, before.uid),
-            ("ResourceVersion", version, str(before.version)),
-        ):
-            if wanted and wanted != found:
-                why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-                raise errors.conflict(resource, key[1], why)
+        removal.check(resource, before, uid, version)
         obj = before.decode()
-        meta = obj["metadata"]
-        seconds = self._grace(obj, grace) if resource is PODS else 0
-        left = meta.get("deletionGracePeriodSeconds")
-        if meta.get("deletionTimestamp") and left is not None:
-            seconds = min(seconds, left)  # a grace can only be shortened
-        if propagation == "Orphan" and not dry:
-            self.orphaning.add(before.uid)
-        if not seconds and not meta.get("finalizers"):
-            return self.commit(resource, "DELETED", obj, before, dry), True
-        if meta.get("deletionTimestamp") and left == seconds:
+        step = removal.step(resource, obj, grace, propagation, self.clock())
+        if step.changed:
+            obj = self.commit(resource, "MODIFIED", obj, before, dry)
+        if not step.gone:
             return obj, False
-        meta["deletionTimestamp"] = stamp(self.clock() + seconds)
-        meta["deletionGracePeriodSeconds"] = seconds
-        return self.commit(resource, "MODIFIED", obj, before, dry), False
-
-    @staticmethod
-    def _grace(pod: Obj, asked: int | None) -> int:
-        spec = pod.get("spec", {})
-        if not spec.get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-            return 0
-        return max(0, asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30))
+        if dry:
+            return obj, True
+        last = self.shelf(resource).items[key]
+        return self.commit(resource, "DELETED", last.decode(), last, dry), True
 
     def commit(self, resource: Resource, verb: str, obj: Obj, before: Item | None, dry: bool) -> Obj:
         obj.pop("kind", None)

@@ -3,7 +3,8 @@
 Quirks kept: an object that leaves the selection is DELETED to its watcher and one that enters is ADDED;
 without a resourceVersion (or with 0) a watch begins with the present objects; `sendInitialEvents` ends
 them with a bookmark that says so; a version older than the history is an ERROR event with code 410 in
-an answer of status 200; bookmarks carry nothing but a version.
+an answer of status 200; bookmarks carry nothing but a version; a watch from a version that has not come
+yet is silent.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import msgspec
 
 from controller.sandbox.cluster.agenda import Agenda, Timer
 from controller.sandbox.cluster.errors import ApiError
-from controller.sandbox.cluster.resources import Obj, Resource
+from controller.sandbox.cluster.resources import EVENTS, Obj, Resource
+from controller.sandbox.cluster.schema import of_resource
+from controller.sandbox.cluster.shape import shaped
 from controller.sandbox.cluster.shelf import Change, Item, Shelf
+from controller.sandbox.cluster.views import METADATA, Form
 from controller.sandbox.wire import Stream
 
 Test = Callable[[Item], bool]
 Render = Callable[[Item], bytes]
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
+NO_CACHE = "The resourceVersion for the provided watch is too old."  # in the words of the store
 BOOKMARK_EVERY = 30.0
 
 
@@ -48,6 +53,7 @@ class Watch:
         self.test = test
         self.render = render
         self.bookmarks = bookmarks
+        self.form = Form()
         self.stream = Stream()
         self.stream.on_abandon = self.leave
         self.timers: list[Timer] = []
@@ -60,17 +66,21 @@ class Watch:
         initial: bool,
         newest: Callable[[], int],
         marked: bool,
+        form: Form,
     ) -> None:
         """`since` is the version to go on from; with `initial` the present objects come first."""
+        self.form = form
         if initial:
             for item in self.shelf.span():
                 if self.test(item):
                     self.stream.put(line("ADDED", self.render(item)))
-            if marked:
+            if marked and self.bookmarks:
                 self._bookmark(newest(), INITIAL_END)
         elif since is not None:
             if since < self.shelf.floor:
                 text = f"too old resource version: {since} ({self.shelf.floor})"
+                if self.shelf.resource is EVENTS:
+                    text = NO_CACHE
                 self.stream.put(error_line(ApiError(410, "Expired", text)))
                 self.stream.close()
                 return
@@ -95,7 +105,16 @@ class Watch:
 
     def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> None:
         meta: Obj = {"resourceVersion": str(version)} | ({"annotations": annotations} if annotations else {})
-        body = {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": meta}
+        if self.form.kind:
+            body: Obj = {"kind": METADATA, "apiVersion": self.form.api_version, "metadata": meta}
+        else:
+            empty = shaped(of_resource(self.resource).name, {})
+            body = {
+                "kind": self.resource.kind,
+                "apiVersion": self.resource.api_version,
+                **empty,
+                "metadata": meta,
+            }
         self.stream.put(line("BOOKMARK", msgspec.json.encode(body)))
 
     def _keep_marking(self, agenda: Agenda, newest: Callable[[], int]) -> None:

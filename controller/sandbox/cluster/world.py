@@ -13,6 +13,7 @@ from typing import Any
 
 from controller.sandbox.cluster.agenda import Agenda
 from controller.sandbox.cluster.api import Api
+from controller.sandbox.cluster.collecting import Collector
 from controller.sandbox.cluster.disruption import Disruption
 from controller.sandbox.cluster.join import Machine
 from controller.sandbox.cluster.kubelet import Machines
@@ -38,6 +39,7 @@ class ClusterWorld:
         self.recorder = Recorder(self.store)
         self.scheduler = Scheduler(self.store, self.agenda, self.recorder)
         self.lifecycle = Lifecycle(self.store, self.agenda, self.recorder, self.settings)
+        self.collector = Collector(self.store, self.agenda)
         self.machines = Machines(self.store, self.agenda, self.recorder, self.settings, delays)
         self.pods = PodRunner(self.store, self.agenda, self.recorder, self.settings, self.machines, delays)
         self.workloads = Workloads(self.store, self.agenda, self.recorder, self.settings)
