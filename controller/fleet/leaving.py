@@ -230,7 +230,7 @@ class Leaving:
         if intent_of(policy.cluster_id, instance) != intent:
             return
         try:
-            await self._removal.last_look(policy, machine)
+            await self._removal.last_look(policy, machine, drained=False)
         except CalledOff as stop:
             raise NotYet(f"second instance {extra.id} of {machine.name} stays: {stop.why.message}") from stop
         self._check()

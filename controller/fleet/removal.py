@@ -1,7 +1,8 @@
 """The steps of taking one machine away; `leaving` puts them in their order and keeps the record.
 
 Before anything is changed it is asked whether we still lead. A pod that uses an accelerator stops
-everything. A pod that is past its grace on a node that is not Ready will never be seen to leave, since
+everything. Up to the last look the watched pods are looked at; what they show too late, that one list
+sees. A pod that is past its grace on a node that is not Ready will never be seen to leave, since
 nobody is there to say so; it is not waited for, and if it uses an accelerator it still stops the delete.
 """
 
@@ -57,11 +58,10 @@ class Removal:
         self._sleep = sleep
 
     async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
-        """Ask the scheduler to prefer other nodes, then look again with fresh eyes."""
+        """Ask the scheduler to prefer other nodes, then look again."""
         check()
         await self._writer.taint(machine.name, add=(SOFT,))
-        pods = await self._writer.list_pods_on(machine.name)
-        self._refuse(policy, machine, pods, self._view.budgets())
+        self._refuse(policy, machine, self._view.pods_on(machine.name), self._view.budgets())
 
     async def drain(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
@@ -78,7 +78,7 @@ class Removal:
         refused: Refused | None = None
         while True:
             check()
-            pods = await self._writer.list_pods_on(machine.name)
+            pods = self._view.pods_on(machine.name)
             self._refuse(policy, machine, pods)
             leaving = [pod for pod in pods if self._waited_for(policy, machine, pod)]
             if not leaving:
@@ -108,9 +108,19 @@ class Removal:
         )
         return not (over and (node is None or not node.ready))
 
-    async def last_look(self, policy: Policy, machine: Machine) -> None:
-        """The one consistent list, immediately before the delete. Raises CalledOff."""
-        self._refuse(policy, machine, await self._writer.list_pods_on(machine.name))
+    async def last_look(self, policy: Policy, machine: Machine, *, drained: bool = True) -> None:
+        """The one consistent list, immediately before the delete. Raises CalledOff.
+
+        On a machine that was drained a pod that should have left is one that the watch had not shown yet.
+        """
+        pods = await self._writer.list_pods_on(machine.name)
+        self._refuse(policy, machine, pods)
+        if drained and self._view.node(machine.name) is not None:
+            late = next((pod for pod in pods if self._waited_for(policy, machine, pod)), None)
+            if late is not None:
+                raise CalledOff(
+                    Explanation(Reason.IN_USE, f"pod {late.key} is there and was not asked to leave")
+                )
 
     def _refuse(
         self,

@@ -199,6 +199,7 @@ class Hands:
         self.faults: dict[str, list[Fault]] = {}
         self.on_call: dict[str, Callable[[str], None]] = {}  # something happens in the world right before
         self.gates: dict[str, asyncio.Event] = {}  # the call waits until the test opens it
+        self.not_shown_yet: set[str] = set()  # bound pods that the watch has not brought
 
     def did(self, *verbs: str) -> list[tuple[str, str]]:
         return [call for call in self.calls if not verbs or call[0] in verbs]
@@ -358,6 +359,9 @@ class Hands:
         return tuple(p for p in self.town.pods.values() if not p.node and not p.finished)
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
+        return tuple(p for p in self._bound_to(node) if p.key not in self.not_shown_yet)
+
+    def _bound_to(self, node: str) -> tuple[Pod, ...]:
         return tuple(p for p in self.town.pods.values() if p.node == node and not p.finished)
 
     def daemonsets(self) -> tuple[DaemonSet, ...]:
@@ -372,7 +376,7 @@ class Hands:
     # -- Writer ---------------------------------------------------------------------------------
 
     async def list_pods_on(self, node: str) -> tuple[Pod, ...]:
-        result: tuple[Pod, ...] = await self._call("list_pods_on", node, lambda: self.pods_on(node))
+        result: tuple[Pod, ...] = await self._call("list_pods_on", node, lambda: self._bound_to(node))
         return result
 
     async def get_node(self, name: str) -> Node | None:

@@ -50,11 +50,8 @@ async def test_every_step_comes_in_its_order() -> None:
     ]
     assert steps == [
         ("taint", "+PreferNoSchedule"),
-        ("list_pods_on", ""),
         ("taint", "+PreferNoSchedule,+NoSchedule"),
-        ("list_pods_on", ""),
         ("evict", ""),
-        ("list_pods_on", ""),
         ("list_pods_on", ""),
         ("delete", ""),
         ("delete_node", ""),
@@ -121,7 +118,8 @@ async def test_what_appears_at_any_look_calls_it_off_and_the_taints_come_off(
         if looks == look:
             happens(world, machine)
 
-    controller.hands.on_call["list_pods_on"] = at_look
+    for verb in ("taint", "list_pods_on"):  # a look at the watched pods follows each taint
+        controller.hands.on_call[verb] = at_look
     world.town.work = NEVER
     await retired(world, controller, machine, 60)
     assert not controller.hands.did("delete", "evict")
@@ -130,6 +128,32 @@ async def test_what_appears_at_any_look_calls_it_off_and_the_taints_come_off(
     assert world.town.nodes[machine.name].taints == ()
     (why,) = controller.heard.of("called_off")
     assert why in ("in_use", "do_not_disrupt")
+
+
+async def test_a_pod_that_the_watch_shows_too_late_stops_the_delete_and_is_evicted_the_next_time() -> None:
+    world, controller, machine = await ready()
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    controller.hands.not_shown_yet.add(pod.key)
+    await retired(world, controller, machine, 30)
+    assert not controller.hands.did("delete", "evict")
+    assert controller.only.phase is Phase.READY
+    assert world.town.nodes[machine.name].taints == ()
+    assert controller.heard.of("called_off") == ["in_use"]
+    controller.hands.not_shown_yet.clear()
+    await retired(world, controller, machine)
+    assert controller.hands.did("evict")
+    assert not world.account.alive()
+
+
+async def test_a_gpu_pod_that_the_watch_shows_too_late_stops_the_delete() -> None:
+    world, controller, machine = await ready()
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    controller.hands.not_shown_yet.add("default/train")
+    await retired(world, controller, machine, 30)
+    assert not controller.hands.did("delete", "evict")
+    assert controller.only.phase is Phase.READY
 
 
 async def test_demand_that_returns_during_the_drain_calls_it_off() -> None:
@@ -452,7 +476,7 @@ async def test_what_the_engine_learned_during_the_removal_is_not_overwritten() -
         controller.ledger.change(machine.intent, disks=("d-i-1", "d-other"))
         seen.append(controller.only)
 
-    controller.hands.on_call["list_pods_on"] = learn
+    controller.hands.on_call["taint"] = learn
     controller.fleet.retire(machine.name, Reason.IDLE, "idle")
     await world.time.advance(1)
     assert controller.only.phase is Phase.DRAINING
