@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from controller.config.load import load, load_dict, show
@@ -63,6 +63,8 @@ snapshots = st.fixed_dictionaries(
 )
 
 
+# The first example builds tables of Unicode, which takes seconds on a busy machine and says nothing of us.
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(snapshots)
 def test_what_is_shown_loads_again_as_the_same(data: dict[str, Any]) -> None:
     first = load_dict(data).settings
