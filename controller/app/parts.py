@@ -67,6 +67,7 @@ def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
         clock=now.wall,
         connect_timeout=verda.connect_timeout.total_seconds(),
         read_timeout=verda.read_timeout.total_seconds(),
+        types_ttl=settings.timing.catalogue.total_seconds() / 2,  # prices are as new as the stock beside them
         currency=verda.currency,
     )
 

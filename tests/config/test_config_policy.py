@@ -114,6 +114,27 @@ def test_the_rest_is_translated_in_seconds() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "own", "after_create"),
+    [
+        ({"template": "k3s"}, True, False),
+        ({"template": "k3s", "delete_script": "after_create"}, True, True),
+        ({"startup_script_id": "s"}, False, False),
+    ],
+)
+def test_pools_know_whether_their_machines_have_a_script_of_their_own(
+    entry: dict[str, str], own: bool, after_create: bool
+) -> None:
+    more = {"server": "https://x", "token_from": {"secret": {"name": "a", "key": "b"}}}
+    join = {"here": entry if "startup_script_id" in entry else entry | more}
+    settings = load_dict(
+        {"pools": [POOL], "join": join, "verda": {"script_quota": 200}, "limits": {"scripts": 9}}
+    )
+    policy = to_policy(settings.settings, cluster_id="c")
+    assert (policy.pools[0].own_script, policy.pools[0].script_after_create) == (own, after_create)
+    assert (policy.script_quota, policy.limits.scripts) == (200, 9)
+
+
 def test_agreed_prices_and_labels_are_found_however_a_type_or_model_is_spelt() -> None:
     settings = load_dict(
         {
