@@ -30,6 +30,8 @@ _POLL = 3.0
 _MOST_POLL = 30.0
 # An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
 _REPEAT = 60.0
+# Why an eviction is refused for now.
+_HELD_UP = (Reason.PDB, Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
 
 class Leaving:
@@ -100,7 +102,7 @@ class Leaving:
             return
         check = self._check if machine.failed else self._wanted_gone(machine.name)
         try:
-            await self._removal.drain(policy, machine, check)
+            await self._removal.drain(policy, machine, check, self._told_why_it_waits(machine))
             check()
         except CalledOff as stop:
             await self._keep(intent, stop.why)
@@ -108,6 +110,19 @@ class Leaving:
         if self._in(intent, Phase.DRAINING) is not None:
             await self._move(intent, Phase.DELETING)
         await self.delete(policy, intent)
+
+    def _told_why_it_waits(self, machine: Machine) -> Callable[[Refused | None], None]:
+        """A drain may wait for long: the record, and so the status, names who holds it up."""
+        reason, note = machine.reason, machine.note
+        if reason in _HELD_UP:  # resumed: by whom it was held up before
+            reason, note = None, ""
+
+        def tell(refusal: Refused | None) -> None:
+            why = reason if refusal is None or machine.failed else refusal.reason
+            words = note if refusal is None else refusal.message
+            self._ledger.change(machine.intent, reason=why, note=words)
+
+        return tell
 
     async def _keep(self, intent: str, why: Explanation) -> None:
         """It stays. A failed one stays tainted, and goes as soon as it is idle."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
@@ -31,6 +33,7 @@ HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 _RETRY = 5.0
 
 Check = Callable[[], None]  # raises when the removal must not go on: CalledOff or Grounded
+Waits = Callable[[Refused | None], None]  # hears why pods do not leave; None: nothing refuses (any more)
 
 
 class CalledOff(Exception):
@@ -63,7 +66,7 @@ class Removal:
         await self._writer.taint(machine.name, add=(SOFT,))
         self._refuse(policy, machine, self._view.pods_on(machine.name), self._view.budgets())
 
-    async def drain(self, policy: Policy, machine: Machine, check: Check) -> None:
+    async def drain(self, policy: Policy, machine: Machine, check: Check, waits: Waits) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
         node = await self._node(machine)
         if node is None:
@@ -82,11 +85,14 @@ class Removal:
             self._refuse(policy, machine, pods)
             leaving = [pod for pod in pods if self._waited_for(policy, machine, pod)]
             if not leaving:
+                waits(None)
                 return
             if self._clock() > end:
                 words = refused.message if refused else f"{len(leaving)} pods did not leave in time"
                 raise CalledOff(Explanation(refused.reason if refused else Reason.IN_USE, words))
-            refused = await self._evict(leaving, check) or refused
+            refusal = await self._evict(leaving, check)
+            waits(refusal)
+            refused = refusal or refused
             await self._sleep(min(_RETRY, max(0.05, end - self._clock())) if refused else 1.0)
 
     async def _evict(self, pods: Sequence[Pod], check: Check) -> Refused | None:
@@ -95,7 +101,8 @@ class Removal:
             if pod.deleting_at is None:
                 check()
                 outcome = await self._writer.evict(pod)
-                refused = outcome if isinstance(outcome, Refused) else refused
+                if isinstance(outcome, Refused):
+                    refused = replace(outcome, message=f"pod {pod.key} stays: {outcome.message}")
         return refused
 
     def _waited_for(self, policy: Policy, machine: Machine, pod: Pod) -> bool:

@@ -196,6 +196,27 @@ async def test_a_disruption_budget_is_waited_for_and_named_in_the_end() -> None:
     assert world.town.nodes[machine.name].taints == ()
 
 
+async def test_a_disruption_budget_is_named_while_it_holds_a_drain_up_and_no_longer() -> None:
+    world, controller, machine = await ready()
+    pod = make_pod(
+        "web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet", labels={"app": "web"}
+    )
+    world.town.pods[pod.key] = pod
+    controller.hands.faults["evict"] = [Refused(Reason.PDB, "needs 1 healthy pod")] * 3
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle since noon")
+    await world.run(controller, 10)
+    held = controller.only
+    assert (held.phase, held.reason) == (Phase.DRAINING, Reason.PDB)
+    assert held.note == "pod default/web stays: needs 1 healthy pod"
+    await controller.die()
+    second = world.start()
+    second.hands.faults["evict"] = []
+    world.town.pods.clear()
+    await world.run(second, 3)
+    assert second.only.reason is None
+    assert second.hands.did("delete")
+
+
 async def test_a_budget_that_forbids_it_from_the_start_is_seen_before_the_hard_taint() -> None:
     world, controller, machine = await ready()
     pod = make_pod(
