@@ -1,26 +1,31 @@
 """The snapshot that is planned on: what of the watched world, the fleet and the cloud matters to GPUs.
 
 Of thirty thousand pods only those count that wait, or that sit on nodes with accelerators or on
-machines of ours.
+machines of ours. Other nodes matter only while a machine that may go carries pods that would move there.
 """
 
 from __future__ import annotations
 
 from controller.cluster.protocol import View
+from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy
 from controller.domain.resources import is_accelerator
 from controller.fleet.engine import Fleet
+from controller.fleet.usable import in_use
+from controller.planning.elsewhere import moves
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     machines = fleet.machines()
     names = {machine.name for machine in machines}
     declared = policy.gpu_resources
+    movers = any(_has_movers(policy, view, machine) for machine in machines)
     nodes = [
         node
         for node in view.nodes()
         if node.name in names
+        or movers
         or any(is_accelerator(n, declared) for n in node.allocatable)
         or any(is_accelerator(n, declared) for n in node.capacity)
     ]
@@ -44,3 +49,11 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         scripts_free=fleet.scripts_free(),
         launches=tuple(fleet.ledger.launches),
     )
+
+
+def _has_movers(policy: Policy, view: View, machine: Machine) -> bool:
+    """Whether nothing uses the machine's accelerators, and pods without them would have to leave."""
+    if machine.phase not in (Phase.READY, Phase.DRAINING):
+        return False
+    pods = view.pods_on(machine.name)
+    return any(moves(pod) for pod in pods) and not any(in_use(pod, policy.gpu_resources) for pod in pods)

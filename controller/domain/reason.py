@@ -111,7 +111,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNAUTHORISED: "The cloud refused the credentials.",
     Reason.UNAVAILABLE: "The cloud does not answer.",
     Reason.JOIN_UNPREPARED: "The script of the first boot cannot be made, so nothing is ordered.",
-    Reason.IN_USE: "Pods on the machine use its GPUs.",
+    Reason.IN_USE: "Pods on the machine use its GPUs, or would be lost or without a place.",
     Reason.PROMISED: "The machine is promised to pods that have not started yet.",
     Reason.MIN_SIZE: "The pool's minimum keeps the machine.",
     Reason.COOLDOWN: "The machine is idle, and its cooldown runs.",

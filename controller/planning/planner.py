@@ -60,7 +60,7 @@ def plan(snapshot: Snapshot) -> Plan:
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
     actions += _buy(snapshot, packer, options, tally, left, told)
-    downs, machines_told, down_wake = scale_down.decide(snapshot, placing.needed, demand)
+    downs, machines_told, down_wake = scale_down.decide(snapshot, placing.needed, demand, placing.sites.ready)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:

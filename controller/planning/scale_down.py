@@ -1,7 +1,8 @@
 """Which machines may go: idle means that nothing on them uses an accelerator; the largest goes first.
 
 Pods that wait were placed before this is asked, so a machine that one of them would fit is kept. A
-pod that nobody would create again, or that belongs to a Job, is never evicted: the machine stays.
+pod that nobody would create again, that belongs to a Job, or that would find no place on another node,
+is never evicted: the machine stays.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
 from controller.planning.choice import clock
 from controller.planning.demand import duration
+from controller.planning.elsewhere import Elsewhere, moves
+from controller.planning.room import Room
 from controller.planning.sites import node_of
 
 LATEST = 4102444800.0  # the year 2100
@@ -66,7 +69,7 @@ def blockers(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation
         return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.CA_SCALE_DOWN_DISABLED}=true")
     for pod in pods:
         shape = pod.shape
-        if pod.finished or shape.is_daemon or shape.mirror or pod.deleting_at is not None:
+        if not moves(pod):
             continue
         if why := protected(pod, snapshot.now):
             return Explanation(Reason.DO_NOT_DISRUPT, f"pod {pod.key} {why}")
@@ -101,9 +104,12 @@ def protects(text: str, since: float, now: float) -> bool:
 
 
 def decide(
-    snapshot: Snapshot, needed: Mapping[str, str], demand: Sequence[Pod] = ()
+    snapshot: Snapshot, needed: Mapping[str, str], demand: Sequence[Pod] = (), rooms: Sequence[Room] = ()
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
-    """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod."""
+    """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
+
+    `rooms` are the Ready nodes with what is left on them.
+    """
     nodes = {node.name: node for node in snapshot.nodes}
     bound: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
@@ -148,7 +154,8 @@ def decide(
             told[machine.name] = Explanation(Reason.PAUSED, "scale-down is paused")
         else:
             ripe.append((machine, since))
-    actions += _take_largest(snapshot, ripe, told)
+    if ripe:
+        actions += _take_largest(snapshot, ripe, told, Elsewhere(rooms, snapshot.machines, bound))
     return actions, told, min(wake, default=None)
 
 
@@ -178,7 +185,10 @@ def allowed_at_once(budget: str, machines: int) -> int:
 
 
 def _take_largest(
-    snapshot: Snapshot, ripe: list[tuple[Machine, float]], told: dict[str, Explanation]
+    snapshot: Snapshot,
+    ripe: list[tuple[Machine, float]],
+    told: dict[str, Explanation],
+    elsewhere: Elsewhere,
 ) -> list[Action]:
     sign = -1 if snapshot.policy.order == "largest" else 1
     ripe.sort(key=lambda r: (sign * r[0].gpus, sign * r[0].price, r[1], r[0].name))
@@ -196,6 +206,10 @@ def _take_largest(
             told[machine.name] = Explanation(
                 Reason.BUDGET,
                 f"idle; waits because disruption.budget ({snapshot.policy.disruption_budget}) lets no more go at once",
+            )
+        elif (stranded := elsewhere.leave(machine.name)) is not None:
+            told[machine.name] = Explanation(
+                Reason.IN_USE, f"idle; pod {stranded.key} on it would find no place on another node"
             )
         else:
             budget -= 1

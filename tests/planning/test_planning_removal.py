@@ -18,6 +18,7 @@ from controller.planning.scale_down import allowed_at_once, parse_time, protects
 from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 NAME = "home-a100-aaaaaaaaaa"
+OTHER = node("other", 0, cpu=4)  # nobody's machine, with room for pods that move
 
 
 def since(seconds: float) -> dict[str, str]:
@@ -36,7 +37,7 @@ def idle(
     *pods: Pod, seconds: float = 700, owner: Machine | None = None, there: Node | None = None, **more: Any
 ) -> Snapshot:
     here = there or node(NAME, 1, annotations=since(seconds))
-    return world(machines=(owner or machine(),), nodes=(here,), pods=pods, **more)
+    return world(machines=(owner or machine(),), nodes=(here, OTHER), pods=pods, **more)
 
 
 def test_an_idle_machine_goes_after_the_cooldown() -> None:
@@ -109,8 +110,9 @@ def test_what_makes_a_machine_busy(running: Pod, in_use: bool) -> None:
 
 def test_declared_resources_make_a_machine_busy_like_gpus() -> None:
     user = pod("p", 0, node=NAME, requests={"example.com/npu": 1}, owner_kind="ReplicaSet")
-    assert gone(plan(idle(user, policy=policy(pool(resources={"example.com/npu": 2}))))) == []
-    assert gone(plan(idle(user))) == [NAME]
+    busy = plan(idle(user, policy=policy(pool(resources={"example.com/npu": 2}))))
+    assert "uses its GPUs" in busy.machines[NAME].message
+    assert "uses its GPUs" not in plan(idle(user)).machines[NAME].message
 
 
 @pytest.mark.parametrize(
@@ -184,6 +186,52 @@ def test_a_disruption_budget_that_lets_nobody_go_keeps_the_machine_and_is_named(
     decided = plan(idle(pod("p", 0, node=NAME, owner_kind="ReplicaSet"), budgets=(budget,)))
     assert decided.machines[NAME].code is code
     assert ("default/web" in decided.machines[NAME].message) is (code is Reason.PDB)
+
+
+WEB: dict[str, Any] = {"owner_kind": "ReplicaSet", "node": NAME}
+
+
+@pytest.mark.parametrize(
+    ("pods", "stranded"),
+    [
+        ([pod("web", 0, **WEB)], ""),
+        ([pod("web", 0, requests={"cpu": 5000}, **WEB)], "web"),
+        ([pod("web", 0, node_selector={"disk": "fast"}, **WEB)], "web"),
+        ([pod(f"web-{n}", 0, requests={"cpu": 2000}, **WEB) for n in (1, 2)], ""),
+        ([pod(f"web-{n}", 0, requests={"cpu": 2000}, **WEB) for n in (1, 2, 3)], "web-3"),
+        ([pod("web", 0, **WEB), pod("full", 0, node="other", requests={"cpu": 4000})], "web"),
+        ([pod("web", 0, requests={"cpu": 5000}, node=NAME, owner_kind="DaemonSet")], ""),
+        ([pod("web", 0, requests={"cpu": 5000}, deleting_at=NOW + 5, **WEB)], ""),
+        (
+            [pod("web", 0, requests={"cpu": 5000}, node=NAME, annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"})],
+            "",  # nobody makes it again, so it needs no place
+        ),
+    ],
+)  # fmt: skip
+def test_a_machine_whose_pods_would_find_no_other_place_stays(pods: list[Pod], stranded: str) -> None:
+    decided = plan(idle(*pods))
+    assert gone(decided) == ([] if stranded else [NAME])
+    if stranded:
+        assert decided.machines[NAME].code is Reason.IN_USE
+        assert f"pod default/{stranded} " in decided.machines[NAME].message
+
+
+@pytest.mark.parametrize("there", [node("other", 0, ready=False), node("other", 0, unschedulable=True)])
+def test_a_node_that_takes_no_pods_is_no_other_place(there: Node) -> None:
+    snapshot = idle(pod("web", 0, **WEB))
+    assert gone(plan(replace(snapshot, nodes=(snapshot.nodes[0], there)))) == []
+
+
+def test_of_two_machines_one_stays_for_the_pods_of_the_other() -> None:
+    snapshot = fleet(("a", A2, 900), ("b", A1, 900), policy=policy(disruption_budget="100%"))
+    homes = [one.name for one in snapshot.machines]
+    pods = tuple(pod(f"web-{n}", 0, node=home, owner_kind="ReplicaSet") for n, home in enumerate(homes))
+    assert gone(plan(replace(snapshot, pods=pods))) == [homes[0]]
+    begun = (replace(snapshot.machines[0], phase=Phase.DRAINING), snapshot.machines[1])
+    assert gone(plan(replace(snapshot, pods=pods[:1], machines=begun))) == []
+    assert gone(plan(replace(snapshot, pods=pods[:1], machines=begun, nodes=(*snapshot.nodes, OTHER)))) == [
+        homes[1]
+    ]
 
 
 def test_a_machine_that_a_waiting_pod_would_fit_is_kept() -> None:
