@@ -134,6 +134,7 @@ class Flights:
                 await work()
             finally:
                 self._leaving.called_off.discard(machine.name)
+                self._marked.pop(machine.name, None)  # a removal that is called off takes the mark away
 
         self._tasks.start(machine.name, run)
 
