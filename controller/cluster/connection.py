@@ -1,26 +1,24 @@
 """The one way to the API server: connections, time-outs, renewed credentials, errors in one line.
 
 Quirks dealt with: a 401 is answered by one reload of the credentials (rotated tokens, expired
-certificates); a peer that vanished without a FIN is noticed by TCP keep-alive, long before the read
-time-out of a quiet watch; a line of a watch may be megabytes long (etcd's limit is 1.5 MiB, but JSON is
-larger), where aiohttp's own `readline` gives up; Python 3.13 asks more of certificates than Go does.
+certificates); a firewall or a balancer may forget connections without a word, and keep-alive does not
+always see it, so a request without an answer puts the silent watches in doubt as well; a line of a watch
+may be megabytes long (etcd's limit is 1.5 MiB, but JSON is larger), where aiohttp's own `readline` gives up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 
 import aiohttp
 import msgspec
-from aiohttp.abc import AbstractCookieJar
-from yarl import URL
 
 from controller.cluster import answers, rights
 from controller.cluster.credentials import Access, Credentials
 from controller.cluster.protocol import ClusterError
+from controller.cluster.sessions import Session, opened
 
 CONNECT_TIMEOUT = 10.0
 TIMEOUT = 30.0
@@ -29,53 +27,15 @@ LONGEST_ANSWER_READ = 2**16  # of an error
 _TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
 
 
-class _Session:
-    """An aiohttp session for one set of certificates; closed when replaced and no longer in use."""
+class _Stream:
+    """A watch that runs, and when it was last heard of."""
 
-    def __init__(self, access: Access) -> None:
-        self.access = access
-        self.users = 0
-        self.retired = False
-        self._client = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                ssl=_tls(access) if access.host.startswith("https") else True,
-                socket_factory=_socket,
-                ttl_dns_cache=60,
-            ),
-            cookie_jar=_no_cookies(),
-            trust_env=True,  # HTTPS_PROXY and NO_PROXY, as kubectl does
-            read_bufsize=2**18,
-        )
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.heard = _time()
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: dict[str, str],
-        timeout: aiohttp.ClientTimeout,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return self._client.request(
-            method,
-            URL(self.access.host + path, encoded=True),
-            params=query,
-            data=data,
-            headers=headers,
-            timeout=timeout,
-            proxy=self.access.proxy,
-            server_hostname=self.access.server_name,
-            allow_redirects=False,  # a redirect would carry the token to somebody else
-        )
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def leave(self) -> None:
-        self.users -= 1
-        if self.retired and not self.users:
-            await self.close()
+    def cut(self) -> None:
+        self._response.close()  # whoever reads from it gets a ClientError
 
 
 class Connection:
@@ -84,7 +44,8 @@ class Connection:
     def __init__(self, credentials: Credentials, *, timeout: float = TIMEOUT) -> None:
         self._credentials = credentials
         self._timeout = timeout
-        self._session: _Session | None = None
+        self._session: Session | None = None
+        self._streams: set[_Stream] = set()
         self._closed = False
 
     async def request(
@@ -108,10 +69,14 @@ class Connection:
         limit = aiohttp.ClientTimeout(
             total=None, connect=self._timeout, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout
         )
-        async with self._answer("GET", path, query, None, "", limit) as response:
+        async with (
+            self._answer("GET", path, query, None, "", limit) as response,
+            self._heard(response) as stream,
+        ):
             pieces: list[bytes] = []
             held = 0
             async for chunk in response.content.iter_any():
+                stream.heard = _time()
                 *lines, rest = chunk.split(b"\n")
                 for line in lines:
                     whole = b"".join((*pieces, line)) if pieces else line
@@ -149,6 +114,7 @@ class Connection:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A 2xx answer; every other one, and none, is a ClusterError."""
         access = await self._credentials.current()
+        began = _time()
         for attempt in (1, 2):
             headers = {"Accept": "application/json", "User-Agent": "verda-gpu-autoscaler"}
             if access.authorization:
@@ -165,6 +131,8 @@ class Connection:
                             return
                         raw = await response.content.read(LONGEST_ANSWER_READ)
                 except _TROUBLE as error:
+                    if isinstance(error, TimeoutError) and limit.total is not None:
+                        self._doubt(session, began)
                     raise answers.unreachable(f"{method} {path}", access.host, _why(error, limit)) from None
             if response.status != 401 or attempt == 2:
                 raise answers.refused(
@@ -172,8 +140,25 @@ class Connection:
                 )
             access = await self._credentials.reload(access)
 
+    def _doubt(self, session: Session, since: float) -> None:
+        """A request had no answer in time: what is silent since it was sent may be dead, and is made anew."""
+        if self._session is session:
+            session.retired = True
+            self._session = None
+        for stream in [stream for stream in self._streams if stream.heard < since]:
+            stream.cut()
+
     @contextlib.asynccontextmanager
-    async def _borrowed(self, access: Access) -> AsyncIterator[_Session]:
+    async def _heard(self, response: aiohttp.ClientResponse) -> AsyncIterator[_Stream]:
+        stream = _Stream(response)
+        self._streams.add(stream)
+        try:
+            yield stream
+        finally:
+            self._streams.discard(stream)
+
+    @contextlib.asynccontextmanager
+    async def _borrowed(self, access: Access) -> AsyncIterator[Session]:
         session = self._session
         if self._closed:
             raise ClusterError("other", "the connection to the API server is closed")
@@ -182,7 +167,7 @@ class Connection:
                 session.retired = True  # watches that run on it may finish
                 session.users += 1
                 await session.leave()
-            session = self._session = _opened(access)
+            session = self._session = opened(access)
         session.users += 1
         try:
             yield session
@@ -190,41 +175,8 @@ class Connection:
             await session.leave()
 
 
-def _opened(access: Access) -> _Session:
-    try:
-        return _Session(access)
-    except (OSError, ssl.SSLError) as error:
-        raise ClusterError(
-            "unauthorised", f"cannot use the certificates for {access.host}: {answers.one_line(str(error))}"
-        ) from None
-
-
-def _tls(access: Access) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=access.ca_file)
-    # Go, and so kubectl, does not ask for the key identifiers that many clusters' own CAs leave out.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if access.cert_file:
-        context.load_cert_chain(access.cert_file, keyfile=access.key_file)
-    if not access.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices within a minute that its peer is gone: watches are silent for minutes."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setblocking(False)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
-    return made
-
-
-def _no_cookies() -> AbstractCookieJar:
-    return aiohttp.DummyCookieJar()
+def _time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _why(error: BaseException, limit: aiohttp.ClientTimeout) -> str:

@@ -456,6 +456,47 @@ async def test_a_stream_that_falls_silent_is_noticed(tmp_path: Path) -> None:
     assert caught.value.kind == "unreachable"
 
 
+async def test_a_request_without_an_answer_ends_the_watches_that_are_silent_since_and_no_others(
+    tmp_path: Path,
+) -> None:
+    asked, over = asyncio.Event(), asyncio.Event()
+    quick: list[object] = []  # the connections of these requests
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if request.path == "/quick":
+            quick.append(request.transport)
+            return web.Response()
+        if request.path == "/slow":
+            asked.set()
+            await asyncio.Event().wait()
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"1\n")
+        if request.path == "/talking":
+            await asked.wait()
+            await answer.write(b"2\n")
+            await over.wait()
+            await answer.write(b"3\n")
+        await asyncio.Event().wait()
+        return answer
+
+    async with connected(tmp_path, handle) as connection:
+        silent, talking = connection.stream("/silent"), connection.stream("/talking")
+        assert [await anext(silent), await anext(talking)] == [b"1", b"1"]
+        await connection.request("GET", "/quick")
+        waiting, heard = asyncio.ensure_future(anext(silent)), asyncio.ensure_future(anext(talking))
+        with pytest.raises(ClusterError):
+            await connection.request("GET", "/slow", timeout=0.2)
+        with pytest.raises(ClusterError) as caught:
+            await waiting
+        assert caught.value.kind == "unreachable"
+        over.set()
+        assert [await heard, await anext(talking)] == [b"2", b"3"]
+        await connection.request("GET", "/quick")
+        await talking.aclose()
+    assert quick[0] is not quick[1]
+
+
 async def test_a_410_on_a_stream_keeps_its_status(tmp_path: Path) -> None:
     async def handle(request: web.Request) -> web.Response:
         return web.json_response({"message": "too old", "reason": "Expired", "code": 410}, status=410)
