@@ -101,6 +101,7 @@ class Pace:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._failures = 0
+        self._refusals = 0
 
     async def wait(self, progress: Progress, *, well: bool) -> None:
         """Before the next attempt. `well`: the last one was worth something; one is repeated at once then."""
@@ -110,7 +111,9 @@ class Pace:
         if progress.error or self._failures:
             seconds = min(LONGEST, 0.1 * 2 ** min(self._failures, 16))
         if progress.refused:
-            seconds = SLOWLY
+            # An API server that has just started knows nobody's rights for a moment; later it is no accident.
+            seconds = min(SLOWLY, 2.0 ** min(self._refusals, 16))
+        self._refusals = self._refusals + 1 if progress.refused else 0
         seconds = max(seconds, min(progress.retry_after, LONGEST))
         self._failures += 1
         if seconds:

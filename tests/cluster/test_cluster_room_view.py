@@ -139,12 +139,21 @@ async def test_waits_between_failures_grow_to_thirty_seconds_and_start_again_aft
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_missing_rights_are_told_and_asked_for_slowly(status: int) -> None:
-    transport = Scripted([failure(status, "pods is forbidden")] * 3)
+async def test_missing_rights_are_told_and_asked_for_ever_more_slowly(status: int) -> None:
+    transport = Scripted([failure(status, "pods is forbidden")] * 8)
     _, progress, clock = await run_script(transport)
     assert "pods is forbidden" in progress.error
-    assert all(24 <= wait <= 30 for wait in clock.slept)
-    assert len(clock.slept) == 3
+    assert len(clock.slept) == 8
+    assert all(later >= earlier for earlier, later in pairwise(clock.slept[:5]))
+    assert all(24 <= wait <= 30 for wait in clock.slept[5:])
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_an_api_server_that_knows_nobody_yet_is_asked_again_at_once(status: int) -> None:
+    away = ClusterError("unreachable", "nobody there")
+    transport = Scripted([away] * 8 + [failure(status, "RBAC: not found")], [[]])
+    _, _, clock = await run_script(transport)
+    assert clock.slept[8] <= 1
 
 
 async def test_a_quiet_watch_that_ends_as_agreed_is_no_failure() -> None:
