@@ -4,7 +4,7 @@
 the watches that continue it, `one_watch` is a single HTTP stream. Trouble *ends* an inner generator; what
 comes next is the outer one's decision. Quirks: a `continue` token lives five minutes (410: begin again);
 a version that etcd has compacted is told as HTTP 410 or as an ERROR event inside a 200; bookmarks keep a
-quiet kind's version young; a server that vanishes without a word is noticed by the read time-out.
+quiet kind's version young, and their absence tells of a server that vanished without a word.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 PAGE = 250
 LIST_TIMEOUT = 60.0
 WATCH_SECONDS = (240, 300)
-READ_MARGIN = 30.0
+SILENCE = 150.0  # the first bookmark comes after up to two minutes, later ones every minute
 LONGEST = 30.0
 SLOWLY = 30.0
 WATCH_CALM = 5.0  # a watch that lasted longer was no failure, even when nothing happened
@@ -192,16 +192,15 @@ async def one_watch(
     source: Source[T], context: Context, progress: Progress
 ) -> AsyncGenerator[Change[T], None]:
     """One HTTP stream from `progress.version`, which moves on with it and is emptied when it is too old."""
-    seconds = context.rng.randint(*WATCH_SECONDS)
     query = {
         "watch": "true",
         "resourceVersion": progress.version,
         "allowWatchBookmarks": "true",
-        "timeoutSeconds": str(seconds),
+        "timeoutSeconds": str(context.rng.randint(*WATCH_SECONDS)),
     }
     if source.field_selector:
         query["fieldSelector"] = source.field_selector
-    stream = context.transport.stream(source.path, query=query, read_timeout=seconds + READ_MARGIN)
+    stream = context.transport.stream(source.path, query=query, read_timeout=SILENCE)
     try:
         async with contextlib.aclosing(stream) as lines:
             async for raw in lines:

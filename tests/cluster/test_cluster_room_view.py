@@ -76,7 +76,7 @@ async def test_pages_are_read_one_after_the_other_and_the_watch_begins_at_the_li
     assert watch.query["resourceVersion"] == "100"
     assert watch.query["allowWatchBookmarks"] == "true"
     assert 240 <= int(watch.query["timeoutSeconds"]) <= 300
-    assert transport.read_timeouts[0] > int(watch.query["timeoutSeconds"])
+    assert transport.read_timeouts[0] > 120, "real API servers send the first bookmark of a quiet kind then"
 
 
 async def test_events_follow_and_every_reconnect_continues_where_the_last_one_ended() -> None:
