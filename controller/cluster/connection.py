@@ -1,7 +1,7 @@
 """The one way to the API server: connections, time-outs, renewed credentials, errors in one line.
 
-Quirks dealt with: a 401 is answered by one reload of the credentials (rotated tokens, expired
-certificates); a firewall or a balancer may forget connections without a word, and keep-alive does not
+Quirks dealt with: a 401, or a server's certificate that is not trusted, is answered by one reload of the
+credentials (rotated tokens, certificates and authorities); a firewall or a balancer may forget connections without a word, and keep-alive does not
 always see it, so a request without an answer puts the silent watches in doubt as well; a line of a watch
 may be megabytes long (etcd's limit is 1.5 MiB, but JSON is larger), where aiohttp's own `readline` gives up.
 """
@@ -130,14 +130,17 @@ class Connection:
                             yield response
                             return
                         raw = await response.content.read(LONGEST_ANSWER_READ)
+                        told = response.headers.get("Retry-After", "")
+                        failure = answers.refused(f"{method} {path}", response.status, raw, told)
                 except _TROUBLE as error:
+                    failure = answers.unreachable(f"{method} {path}", access.host, _why(error, limit))
                     if isinstance(error, TimeoutError) and limit.total is not None:
                         self._doubt(session, began)
-                    raise answers.unreachable(f"{method} {path}", access.host, _why(error, limit)) from None
-            if response.status != 401 or attempt == 2:
-                raise answers.refused(
-                    f"{method} {path}", response.status, raw, response.headers.get("Retry-After", "")
-                )
+                    if not isinstance(error, aiohttp.ClientSSLError):
+                        raise failure from None
+            # A certificate that is not trusted is told before anything is sent, and may be known by now.
+            if attempt == 2 or failure.status not in (0, 401):
+                raise failure
             access = await self._credentials.reload(access)
 
     def _doubt(self, session: Session, since: float) -> None:

@@ -570,6 +570,49 @@ async def test_certificates_of_the_kubeconfig_prove_both_sides(tmp_path: Path) -
     await runner.cleanup()
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make certificates")
+async def test_a_replaced_authority_is_read_when_the_server_shows_a_certificate_of_the_new_one(
+    tmp_path: Path,
+) -> None:
+    for name in ("old", "new"):
+        certificates(tmp_path / name)
+
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response()
+
+    def dressed(name: str) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(tmp_path / name / "server.crt", tmp_path / name / "server.key")
+        return context
+
+    app = web.Application()
+    app.router.add_get("/x", handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.05)
+    await runner.setup()
+    first = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=dressed("old"))
+    await first.start()
+    port = runner.addresses[0][1]
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes((tmp_path / "old" / "ca.crt").read_bytes())
+    cluster = {"certificate-authority": str(authority), "tls-server-name": "kubernetes.default"}
+    connection = Connection(
+        credentials(kubeconfig(tmp_path / "config", f"https://127.0.0.1:{port}", cluster))
+    )
+    await connection.request("GET", "/x")
+    await first.stop()
+    await runner.cleanup()
+    runner = web.AppRunner(app, shutdown_timeout=0.05)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=dressed("new")).start()
+    with pytest.raises(ClusterError) as caught:
+        await connection.request("GET", "/x")
+    assert "certificate verify failed" in caught.value.message.lower()
+    authority.write_bytes((tmp_path / "new" / "ca.crt").read_bytes())
+    await connection.request("GET", "/x")  # and not only after the minute that files are trusted for
+    await connection.close()
+    await runner.cleanup()
+
+
 async def test_a_kubeconfig_without_a_user_over_https_is_no_crash(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "config", "https://h:1", users=0)
     assert (await credentials(path).current()).authorization == ""
