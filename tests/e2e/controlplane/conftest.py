@@ -49,6 +49,13 @@ def kubelets(scene: Scene) -> Iterator[Kubelets]:
 
 
 @pytest.fixture
+def prompt_kubelets(scene: Scene) -> Iterator[Kubelets]:
+    """Of machines that boot at once."""
+    with Kubelets(scene.core, scene.cloud, boot=0.1, gpu_delay=0.1) as made:
+        yield made
+
+
+@pytest.fixture
 def scene(admin: client.ApiClient, controller_kubeconfig: Path, tmp_path: Path) -> Iterator[Scene]:
     knobs = tmp_path / "cloud.yaml"
     knobs.write_text("rate_limits: false\n")

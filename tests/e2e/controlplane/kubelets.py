@@ -2,6 +2,7 @@
 
 The identity comes from the script's `# gpuas-join` line. GPUs turn up in allocatable only later; when the
 instance is gone nobody keeps the Node alive any more, and it stays as a ghost until somebody deletes it.
+While the API server is away everything is tried again, as kubelets do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from urllib.request import urlopen
 
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 _JOIN = re.compile(r"^# gpuas-join (\{.*\})$", re.MULTILINE)
 POLL = 0.2
@@ -50,23 +52,32 @@ class Kubelets:
 
     def _follow(self) -> None:
         while not self._end.wait(POLL):
-            with urlopen(self._state, timeout=10) as answer:  # noqa: S310
-                running = {i["id"]: i for i in json.load(answer)["instances"] if i["status"] == "running"}
-            now = time.monotonic()
-            for found in running.values():
-                if found["id"] in self._known:
-                    continue
-                if now - self._seen_at.setdefault(found["id"], now) >= self.boot:
-                    self._begin(found, now)
-            for name in tuple(self._started_again):
-                self._started_again.discard(name)
-                self._known = {known: node for known, node in self._known.items() if node != name}
-            for identity in [known for known in self._known if known not in running]:
-                self._fall_silent(self._known.pop(identity))
-            for name in [
-                name for name, (at, _) in self._gpus_at.items() if now >= at and not self.without_gpus
-            ]:
-                self.offer(name, self._gpus_at.pop(name)[1])
+            try:
+                self._look()
+            except HTTPError:
+                continue
+            except ApiException as error:
+                if error.status not in (429, 500, 503):  # it says those while it starts
+                    raise
+
+    def _look(self) -> None:
+        with urlopen(self._state, timeout=10) as answer:  # noqa: S310
+            running = {i["id"]: i for i in json.load(answer)["instances"] if i["status"] == "running"}
+        now = time.monotonic()
+        for found in running.values():
+            if found["id"] in self._known:
+                continue
+            if now - self._seen_at.setdefault(found["id"], now) >= self.boot:
+                self._begin(found, now)
+        for name in tuple(self._started_again):
+            self._started_again.discard(name)
+            self._known = {known: node for known, node in self._known.items() if node != name}
+        for identity in [known for known in self._known if known not in running]:
+            self._fall_silent(self._known[identity])
+            del self._known[identity]
+        for name in [name for name, (at, _) in self._gpus_at.items() if now >= at and not self.without_gpus]:
+            self.offer(name, self._gpus_at[name][1])
+            del self._gpus_at[name]
 
     # -- what tests do to them --------------------------------------------------------------------
 
@@ -84,14 +95,13 @@ class Kubelets:
     # -- what they do by themselves ---------------------------------------------------------------
 
     def _begin(self, found: dict[str, Any], now: float) -> None:
-        self._known[found["id"]] = ""
         told = _JOIN.search(found.get("script") or "")
-        if told is None:
-            return
-        if self.never_join:
-            self.never_join -= 1
-        else:
+        if told is not None and not self.never_join:
             self._register(found, json.loads(told[1]), now)
+            return
+        self._known[found["id"]] = ""
+        if told is not None:
+            self.never_join -= 1
 
     def _register(self, found: dict[str, Any], join: dict[str, Any], now: float) -> None:
         room = {
@@ -110,7 +120,11 @@ class Kubelets:
             "spec": {"providerID": join["provider_id"], "taints": join["taints"] or None},
             "status": {"capacity": room, "allocatable": room},
         }  # fmt: skip
-        self._core.create_node(node)
+        try:
+            self._core.create_node(node)
+        except ApiException as error:
+            if error.status != 409:  # an answer was lost; a kubelet keeps the Node that it finds
+                raise
         self._known[found["id"]] = join["node"]
         gpus = int(found["gpu"]["number_of_gpus"]) - self.broken_gpus
         if gpus > 0:

@@ -23,6 +23,8 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.controlplane.pki import NAME, Authority
+
 START_WITHIN = 60.0
 ADMIN = "e2e-admin"
 ENDLESS = "e2e/endless"  # annotation of a Job's pod: its work does not end by itself
@@ -64,8 +66,8 @@ class ControlPlane:
         self._token = secrets.token_hex(16)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, list[str]] = {}
-        self._etcd, self._peer, self._api = free_port(), free_port(), free_port()
-        self.url = f"https://127.0.0.1:{self._api}"
+        self._etcd, self._peer, self.port = free_port(), free_port(), free_port()
+        self.url = f"https://127.0.0.1:{self.port}"
 
     @property
     def kubeconfig(self) -> Path:
@@ -87,6 +89,8 @@ class ControlPlane:
              "-out", authority[0], "-keyout", authority[1]],
         ):  # fmt: skip
             subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=30)
+        self.authority = Authority(self.folder / "authority")
+        self.authority.issue(self.folder)
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self._token},{ADMIN},{ADMIN},"system:masters"\n')
         policy = self.folder / "audit.yaml"
@@ -99,15 +103,16 @@ class ControlPlane:
             f"default={peer}", "--unsafe-no-fsync", "--log-level", "error",
         )  # fmt: skip
         self.run(
-            "kube-apiserver", "--etcd-servers", etcd, "--secure-port", str(self._api), "--bind-address", "127.0.0.1",
+            "kube-apiserver", "--etcd-servers", etcd, "--secure-port", str(self.port), "--bind-address", "127.0.0.1",
             "--cert-dir", str(self.folder / "pki"), "--service-account-key-file", str(key),
             "--service-account-signing-key-file", str(key), "--service-account-issuer", "https://e2e.local",
             "--token-auth-file", str(tokens), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range",
             "10.77.0.0/16", "--enable-bootstrap-token-auth", "--allow-privileged", "-v", "0",
             "--client-ca-file", authority[0], "--enable-admission-plugins", "NodeRestriction",
             "--audit-policy-file", str(policy), "--audit-log-path", str(self.folder / "audit.log"),
+            "--tls-sni-cert-key", f"{self.folder}/front.crt,{self.folder}/front.key:{NAME}",
         )  # fmt: skip
-        self._wait("the API server is ready", lambda: self._get("/readyz") is not None)
+        self._wait("the API server is ready", self.ready)
         self.kubeconfig.write_text(yaml.safe_dump(self.kubeconfig_for(self._token)))
         common = ["--kubeconfig", str(self.kubeconfig), "--leader-elect=false", "--bind-address", "127.0.0.1"]
         fast = self.folder / "scheduler.yaml"
@@ -118,6 +123,7 @@ class ControlPlane:
                     "kind": "KubeSchedulerConfiguration",
                     "leaderElection": {"leaderElect": False},
                     "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 1000, "burst": 2000},
+                    "podMaxBackoffSeconds": 1,  # a pod's next try soon after its node is complete
                 }
             )
         )
@@ -140,6 +146,7 @@ class ControlPlane:
         self.run(
             "kwok", "--kubeconfig", str(self.kubeconfig), *stages,
             "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
+            "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
             "--server-address", f"127.0.0.1:{free_port()}",
         )  # fmt: skip
         self._wait(
@@ -173,6 +180,15 @@ class ControlPlane:
     def signal(self, program: str, number: int) -> None:
         self._running[program].send_signal(number)
 
+    def killed_and_restarted(self, program: str) -> None:
+        """As after a crash: on the same ports, with the same files."""
+        self.signal(program, signal.SIGKILL)
+        self._running[program].wait(10)
+        self.restart(program)
+
+    def ready(self) -> bool:
+        return self._get("/readyz") is not None
+
     def end(self, program: str) -> None:
         process = self._running.pop(program)
         process.terminate()
@@ -195,6 +211,20 @@ class ControlPlane:
             for each in seen
             if each["user"]["username"].startswith(f"system:serviceaccount:{namespace}:")
         ]
+
+    def lists(self, namespace: str) -> list[str]:
+        """The kinds that they listed so far; the look at one node's pods before a delete apart."""
+        asked = [each for each in self.audited(namespace) if each["verb"] == "list"]
+        return [each["objectRef"]["resource"] for each in asked if "spec.nodeName" not in each["requestURI"]]
+
+    def shown_certificate(self) -> str:
+        """What the API server shows to those who call it by its second name."""
+        context = ssl._create_unverified_context()  # noqa: S323
+        with (
+            socket.create_connection(("127.0.0.1", self.port), timeout=5) as bare,
+            context.wrap_socket(bare, server_hostname=NAME) as dressed,
+        ):
+            return ssl.DER_cert_to_PEM_cert(dressed.getpeercert(binary_form=True) or b"")
 
     # -- who may come in ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
@@ -75,18 +76,43 @@ class Scene(Account, Workloads):
 
     # -- programs -----------------------------------------------------------------------------------
 
-    def command(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> list[str]:
-        return [*self._words("run", settings, name), "--listen", "127.0.0.1:0"]
+    def command(
+        self, settings: Mapping[str, Any] | None = None, name: str = "config", **ways: Any
+    ) -> list[str]:
+        return [*self._words("run", settings, name, **ways), "--listen", "127.0.0.1:0"]
 
-    def _words(self, verb: str, settings: Mapping[str, Any] | None, name: str) -> list[str]:
+    def _words(
+        self,
+        verb: str,
+        settings: Mapping[str, Any] | None,
+        name: str,
+        *,
+        kubeconfig: Path | None = None,
+        cloud: str = "",
+    ) -> list[str]:
         path = self.home / f"{name}.yaml"
-        cloud = {"verda": {"base_url": self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}}
-        told = {**SETTINGS, **cloud, **(settings or {})}
+        verda = {"base_url": cloud or self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}
+        told = {**SETTINGS, "verda": verda, **(settings or {})}
         path.write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
-        return [PROGRAM, verb, "--config", str(path), "--kubeconfig", str(self.kubeconfig)]
+        return [PROGRAM, verb, "--config", str(path), "--kubeconfig", str(kubeconfig or self.kubeconfig)]
 
-    def controller(self, settings: Mapping[str, Any] | None = None, name: str = "config") -> Started:
-        return Started(self.command(settings, name), self.home)
+    def controller(
+        self, settings: Mapping[str, Any] | None = None, name: str = "config", **ways: Any
+    ) -> Started:
+        """`kubeconfig` and `cloud` are other ways to the two worlds."""
+        return Started(self.command(settings, name, **ways), self.home)
+
+    def kubeconfig_at(
+        self, port: int, cluster: Mapping[str, str] | None = None, user: Mapping[str, str] | None = None
+    ) -> Path:
+        """The controller's, for an API server that is reached at another port of this machine, or otherwise."""
+        found = yaml.safe_load(self.kubeconfig.read_text())
+        server = {"server": f"https://127.0.0.1:{port}"}
+        found["clusters"][0]["cluster"] = {**(cluster or found["clusters"][0]["cluster"]), **server}
+        found["users"][0]["user"] = user or found["users"][0]["user"]
+        path = self.home / f"at-{port}.kubeconfig"
+        path.write_text(yaml.safe_dump(found))
+        return path
 
     def planned(self, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """What `plan` would do now, asked of the live world; it changes nothing."""
@@ -190,24 +216,31 @@ def pool(**more: Any) -> dict[str, Any]:
 def clean(scene: Scene) -> None:
     """Leave the shared cluster as it was found."""
     core = scene.core
+    for each in scene.apps.list_namespaced_deployment("default").items:
+        scene.apps.delete_namespaced_deployment(each.metadata.name, "default")
     for job in scene.batch.list_namespaced_job("default").items:
         scene.batch.delete_namespaced_job(job.metadata.name, "default", propagation_policy="Background")
     for budget in scene.policy.list_namespaced_pod_disruption_budget("default").items:
         scene.policy.delete_namespaced_pod_disruption_budget(budget.metadata.name, "default")
     for each in scene.apps.list_namespaced_replica_set("default").items:
-        scene.apps.delete_namespaced_replica_set(
-            each.metadata.name, "default", propagation_policy="Background"
-        )
+        with contextlib.suppress(ApiException):  # it went with its Deployment
+            scene.apps.delete_namespaced_replica_set(
+                each.metadata.name, "default", propagation_policy="Background"
+            )
     for each in scene.apps.list_namespaced_daemon_set("default").items:
         scene.apps.delete_namespaced_daemon_set(
             each.metadata.name, "default", propagation_policy="Background"
         )
     for node in core.list_node().items:
-        core.delete_node(node.metadata.name)
+        with contextlib.suppress(ApiException):  # its controller was just deleting it
+            core.delete_node(node.metadata.name)
     until("no pod is left", lambda: not _pods_left(core), 30)
     core.delete_collection_namespaced_event("default")
     core.delete_collection_namespaced_persistent_volume_claim("default")
     core.delete_collection_persistent_volume()
+    leases = client.CoordinationV1Api(core.api_client)
+    for each in leases.list_namespaced_lease(NAMESPACE).items:  # a killed controller did not give it back
+        leases.delete_namespaced_lease(each.metadata.name, NAMESPACE)
     for name in ("gpu-autoscaler-ledger", "gpu-autoscaler-status"):
         if any(m.metadata.name == name for m in core.list_namespaced_config_map(NAMESPACE).items):
             core.delete_namespaced_config_map(name, NAMESPACE)

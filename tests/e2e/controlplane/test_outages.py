@@ -1,62 +1,86 @@
-"""Controllers that are killed, frozen or doubled, and a control plane that fails under them."""
+"""A control plane that fails under the controller: etcd that stands still, an API server that is killed."""
 
 from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 
+import pytest
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import NAMESPACE, Scene, running, runs, until
+from tests.e2e.controlplane.work import (
+    BY_HAND,
+    PROMPT,
+    deployment,
+    foreign_node,
+    machine_for,
+    node_of,
+    pods_of,
+    taints,
+)
+
+pytestmark = pytest.mark.usefixtures("prompt_kubelets")
 
 
-def test_of_two_replicas_one_acts_and_the_other_takes_over_when_it_is_killed(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    one, two = scene.controller(name="one"), scene.controller(name="two")
-    with running(one, two):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        one.process.send_signal(signal.SIGKILL)
-        scene.pod("second", 1)
-        until("the next one runs as well", lambda: runs(scene, "second"))
-        assert scene.state()["creates"] == 2
-
-
-def test_a_leader_that_was_frozen_for_longer_than_the_lease_buys_nothing_twice(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    one = scene.controller(name="one")
-    with running(one):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
-        one.process.send_signal(signal.SIGSTOP)
-        two = scene.controller(name="two")
-        with running(two):
-            scene.pod("second", 1)
-            until("the other replica bought for it", lambda: scene.state()["creates"] == 2)
-            one.process.send_signal(signal.SIGCONT)
-            until("it runs", lambda: runs(scene, "second"))
-            time.sleep(3)
-            assert scene.state()["creates"] == 2
-
-
-def test_an_etcd_that_is_paused_holds_nothing_up_for_good(
-    scene: Scene, kubelets: Kubelets, plane: ControlPlane
-) -> None:
-    with running(scene.controller()):
-        scene.pod("first", 1)
-        until("it runs", lambda: runs(scene, "first"))
+def test_an_etcd_that_is_paused_holds_nothing_up_for_good(scene: Scene, plane: ControlPlane) -> None:
+    with running(scene.controller(PROMPT)):
+        machine_for(scene, "first")
         plane.signal("etcd", signal.SIGSTOP)
         time.sleep(3)
         plane.signal("etcd", signal.SIGCONT)
         until("the API answers again", lambda: _answers(scene))
-        scene.pod("second", 1)
-        until("the next one runs", lambda: runs(scene, "second"))
+        machine_for(scene, "second")
         assert scene.state()["creates"] == 2
+
+
+def test_an_api_server_killed_while_nothing_happens_is_listed_once_where_a_version_is_too_old_for_it(
+    scene: Scene, plane: ControlPlane
+) -> None:
+    with running(scene.controller(PROMPT)):
+        machine = machine_for(scene, "first")
+        before = plane.lists(NAMESPACE)
+        plane.killed_and_restarted("kube-apiserver")
+        until("the API answers again", lambda: plane.ready() and _answers(scene))
+        machine_for(scene, "second")
+        assert runs(scene, "first")
+        assert node_of(scene, "first") == machine
+        assert scene.state()["creates"] == 2
+        # Its memory of changes begins anew: for quiet kinds it answers 410.
+        assert set(Counter(plane.lists(NAMESPACE)[len(before) :]).values()) == {1}
+
+
+def test_an_api_server_killed_while_one_machine_comes_and_another_one_goes(
+    scene: Scene, plane: ControlPlane
+) -> None:
+    with running(scene.controller(PROMPT)):
+        leaving = machine_for(scene, "done")
+        deployment(scene, "web", notes=BY_HAND, terminationGracePeriodSeconds=600)
+        until("a pod is bound there", lambda: [pod for pod in pods_of(scene, "web") if pod.spec.node_name])
+        stubborn = pods_of(scene, "web")[0].metadata.name
+        foreign_node(scene, "cpu")
+        scene.delete_pod("done")
+        until("the drain began", lambda: "gpu-autoscaler/draining" in taints(scene, leaving))
+        until(
+            "it waits",
+            lambda: scene.core.read_namespaced_pod(stubborn, "default").metadata.deletion_timestamp,
+        )
+        scene.pod("next", 2)
+        until("a machine is ordered for it", lambda: scene.state()["creates"] == 2)
+        plane.killed_and_restarted("kube-apiserver")
+        until("the API answers again", lambda: plane.ready() and _answers(scene))
+        scene.delete_pod(stubborn)
+        until("the one is gone", lambda: leaving not in _machines(scene))
+        until("the other one does its work", lambda: runs(scene, "next"))
+        until("no ghost is left", lambda: leaving not in scene.nodes())
+        assert scene.state()["creates"] == 2
+
+
+def _machines(scene: Scene) -> list[str]:
+    return [each["hostname"] for each in scene.state()["instances"]]
 
 
 def _answers(scene: Scene) -> bool:
@@ -65,17 +89,3 @@ def _answers(scene: Scene) -> bool:
     except (ApiException, HTTPError):
         return False
     return True
-
-
-def test_a_deleted_ledger_is_rebuilt_from_the_marks_and_nothing_is_bought_twice(
-    scene: Scene, kubelets: Kubelets
-) -> None:
-    with running(scene.controller()):
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"))
-    scene.core.delete_namespaced_config_map("gpu-autoscaler-ledger", NAMESPACE)
-    with running(scene.controller()):
-        time.sleep(6)
-        assert scene.state()["creates"] == 1
-        scene.delete_pod("train")
-        until("it is taken away all the same", scene.empty)
