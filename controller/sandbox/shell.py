@@ -21,13 +21,15 @@ from controller.sandbox.faults import Faults, Rule
 from controller.sandbox.wire import Request, Response, Stream
 
 LARGEST_BODY = 16 * 1024 * 1024
+DRIPS = 200  # pieces of an answer that drips, at most
 SHORTEST_TICK = 0.001  # a core whose timer is due must not starve the server
 log = logging.getLogger(__name__)
 
 
 class Core(Protocol):
     """A world: it may also have `tick() -> float | None`, which fires the timers that are due and
-    tells the real seconds until the next one, None when there is none."""
+    tells the real seconds until the next one, None when there is none; and `faults`, the rules that it
+    sets itself, at times of its own."""
 
     def handle(self, request: Request) -> Response: ...
 
@@ -57,7 +59,9 @@ async def serve(
     tls: tls_module.SSLContext | None = None,
 ) -> Running:
     """Serve a core until `stop`; port 0 takes a free one, which the url names."""
-    carrier = _Carrier(core, faults or Faults())
+    carrier = _Carrier(core, faults or getattr(core, "faults", None) or Faults())
+    if hasattr(core, "faults"):
+        core.faults = carrier.faults
     app = web.Application(client_max_size=LARGEST_BODY)
     app.router.add_route("*", "/{path:.*}", carrier.carry)
     # Cancelling the handler is how aiohttp tells that the client has left.
@@ -126,25 +130,53 @@ class _Carrier:
 
     async def _carry_with(self, rule: Rule, raw: web.Request, request: Request) -> web.StreamResponse:
         response = self._handle(request) if rule.commits else None
+        if response is not None and rule.fault == "twice":
+            if response.stream is not None:
+                response.stream.abandon()
+            response = self._handle(request)
         if (
             response is not None
             and response.stream is not None
             and (rule.cuts or rule.fault == "answer_after")
         ):
             response.stream.abandon()
-        if rule.fault == "hang":
+        if rule.fault in ("hang", "hang_after"):
             await (asyncio.Event().wait() if rule.seconds is None else asyncio.sleep(rule.seconds))
-        elif rule.seconds:
+        elif rule.seconds and rule.fault != "drip":
             await asyncio.sleep(rule.seconds)
         if rule.cuts:
             return _cut(raw)
-        return await _send(raw, rule.answer(response))
+        answer = rule.answer(response)
+        if answer.stream is None and rule.fault in ("drip", "cut_answer"):
+            return await _send_badly(raw, answer, rule)
+        return await _send(raw, answer)
 
 
 def _cut(raw: web.Request) -> web.StreamResponse:
     if raw.transport is not None:
         raw.transport.abort()
     return web.Response()  # aiohttp wants one; it cannot be sent any more
+
+
+async def _send_badly(raw: web.Request, response: Response, rule: Rule) -> web.StreamResponse:
+    """Bit by bit, or only the first half of what the length promises."""
+    answer = web.StreamResponse(status=response.status, headers=dict(response.headers))
+    answer.content_length = len(response.body)
+    try:
+        await answer.prepare(raw)
+        if rule.fault == "cut_answer":
+            await answer.write(response.body[: len(response.body) // 2])
+            await asyncio.sleep(0.01)  # so that the half leaves before the end of the connection
+            return _cut(raw)
+        size = max(1, -(-len(response.body) // DRIPS))
+        pieces = [response.body[at : at + size] for at in range(0, len(response.body), size)]
+        for piece in pieces:
+            await answer.write(piece)
+            await asyncio.sleep((rule.seconds or 0.0) / len(pieces))
+        await answer.write_eof()
+    except ConnectionError:
+        pass  # the client left while we were writing
+    return answer
 
 
 async def _read(raw: web.Request) -> Request:

@@ -132,6 +132,13 @@ async def _order(http: aiohttp.ClientSession, url: str) -> aiohttp.ClientRespons
         ({"fault": "delay_answer", "seconds": 0.02}, 1, 202),
         ({"fault": "delay_answer", "seconds": 5}, 1, "silence"),
         ({"fault": "quoted"}, 1, 202),
+        ({"fault": "empty"}, 1, 202),
+        ({"fault": "hang_after"}, 1, "silence"),
+        ({"fault": "hang_after", "seconds": 0.02}, 1, "cut"),
+        ({"fault": "twice"}, 2, 202),
+        ({"fault": "cut_answer"}, 1, "cut"),
+        ({"fault": "drip", "seconds": 0.05}, 1, 202),
+        ({"fault": "drip", "seconds": 5}, 1, "silence"),
     ],
 )
 async def test_a_fault_hits_a_create_before_or_after_it_counts(
@@ -143,8 +150,10 @@ async def test_a_fault_hits_a_create_before_or_after_it_counts(
             assert put.status == 200
         met: str | int
         try:
-            met = (await _order(http, cloud.url)).status
-        except aiohttp.ClientConnectionError:
+            answer = await _order(http, cloud.url)
+            await answer.read()
+            met = answer.status
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             met = "cut"
         except TimeoutError:
             met = "silence"
