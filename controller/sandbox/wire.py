@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -87,7 +89,7 @@ class Response:
 
     @classmethod
     def of_json(cls, status: int, value: Any, headers: Mapping[str, str] | None = None) -> Response:
-        raw = json.dumps(value, separators=(",", ":")).encode()
+        raw = msgspec.json.encode(value)  # lists of thousands of things in milliseconds
         return cls(status, raw, {"Content-Type": "application/json", **(headers or {})})
 
     def json(self) -> Any:
