@@ -192,13 +192,31 @@ def sandbox_cloud(
     settings: Annotated[str | None, typer.Option(metavar="FILE", help="Knobs, as YAML or JSON.")] = None,
     seed: int = 0,
     credentials: Annotated[str | None, typer.Option(metavar="ID:SECRET", help="Accept only these.")] = None,
+    scenario: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Faults and events with their times, as YAML or JSON.")
+    ] = None,
+    openapi: Annotated[bool, typer.Option("--openapi", help="Print what is served, and end.")] = False,
 ) -> None:
     """Verda's API, as its contract tells it; the first line of output is its URL."""
     from controller.cli.running import run_sandbox
     from controller.sandbox.cloud.command import run as serve
 
+    if openapi:
+        import json
+
+        from controller.sandbox.cloud.openapi import description
+
+        typer.echo(json.dumps(description(), indent=2))
+        return
     run_sandbox(
-        lambda: serve(port=port, speed=speed, settings_file=settings, seed=seed, credentials=credentials)
+        lambda: serve(
+            port=port,
+            speed=speed,
+            settings_file=settings,
+            scenario_file=scenario,
+            seed=seed,
+            credentials=credentials,
+        )
     )
 
 

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from controller.sandbox.cloud.billing import Meter
 from controller.sandbox.cloud.catalogue import load
 from controller.sandbox.wire import Request
 
@@ -67,6 +65,8 @@ def test_types_and_storage_prices_are_public_and_the_rest_is_not() -> None:
         ("/nothing", 401),
     ):
         assert cloud.world.handle(Request.of("GET", f"/v1{path}")).status == status, path
+    assert refusal(cloud.send("GET", "/nothing")) == (403, "forbidden_action", "Insufficient scope")
+    cloud.control("PUT", "settings", {"unknown_path_status": 404})
     assert cloud.send("GET", "/nothing").status == 404
 
 
@@ -263,10 +263,3 @@ def test_a_change_of_speed_does_not_rewrite_what_things_have_cost() -> None:
     assert cloud.state()["meter"]["instances"] == pytest.approx(1.29, abs=1e-3)
     cloud.wait(1)
     assert cloud.state()["meter"]["instances"] == pytest.approx(1.29, abs=1e-3)
-
-
-@pytest.mark.parametrize(("whole", "cost"), [(None, Decimal(1)), (Decimal(600), Decimal(2))])
-def test_without_a_refund_a_begun_increment_counts_whole(whole: Decimal | None, cost: Decimal) -> None:
-    meter = Meter(hourly=Decimal(6) * 2, since=0.0)
-    meter.stop(now=300.0, speed=1)
-    assert meter.cost(now=9999.0, speed=1, whole=whole) == cost

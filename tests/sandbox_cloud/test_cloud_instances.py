@@ -150,7 +150,7 @@ def test_without_tags_the_api_ignores_them() -> None:
     instance_id = cloud.create(tags=[{"key": "a"}])
     assert "tags" not in cloud.get(f"/instances/{instance_id}")
     assert len(cloud.get("/instances?tag=b")) == 1
-    assert cloud.send("POST", f"/instances/{instance_id}/tags", {"key": "a"}).status == 404
+    assert cloud.send("POST", f"/instances/{instance_id}/tags", {"key": "a"}).status == 403
 
 
 def test_a_tag_links_once_and_unlinks_by_id_or_key() -> None:

@@ -22,7 +22,7 @@ def test_every_request_is_told_with_the_moment_of_its_arrival_and_its_answer() -
     assert [(row["at"] - START, row["method"], row["path"], row["status"]) for row in _seen(cloud)] == [
         (0, "POST", "/oauth2/token", 200),
         (1.5, "GET", "/instances", 200),
-        (3.5, "GET", "/nowhere", 404),
+        (3.5, "GET", "/nowhere", 403),
     ]
 
 

@@ -1,4 +1,8 @@
-"""A cloud in memory with a clock that tests turn, and short words for what they do to it."""
+"""A cloud in memory with a clock that tests turn, and short words for what they do to it.
+
+Every answer of every test is held against the description of the API, and so is every request that was
+taken.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from typing import Any
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.wire import Request, Response
+
+from .described import Seen, check_answer, check_request
 
 START = 1_800_000_000.0
 FIXED: Mapping[str, Any] = {  # every duration exact, one machine second a second
@@ -38,6 +44,7 @@ class Cloud:
         settings = Settings().changed({**FIXED, **knobs})
         self.world = CloudWorld(lambda: self.now, random.Random(7), settings)
         self.token = ""
+        self.seen: set[Seen] = set()
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
@@ -53,8 +60,19 @@ class Cloud:
     ) -> Response:
         if not self.token and path != "/oauth2/token":
             self.log_in()
-        sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
-        return self.world.handle(Request.of(method, "/v1" + path, body, sent))
+        sent = {"Authorization": f"Bearer {self.token}", "User-Agent": "tests", **(headers or {})}
+        return self.checked(method, path, body, {key: value for key, value in sent.items() if value})
+
+    def checked(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Response:
+        response = self.world.handle(Request.of(method, "/v1" + path, body, headers))
+        settings, where = self.world.state.settings, path.partition("?")[0]
+        as_described = settings.id_body == "plain" and settings.id_content_type == "text/plain"
+        if as_described or settings.id_body in ("quoted", "object"):  # all other ways are against it
+            seen = check_answer(method, where, response, strict=not settings.extra_fields)
+            self.seen.add(seen)
+        if response.status < 300:
+            check_request(method, where, body)
+        return response
 
     def get(self, path: str) -> Any:
         response = self.send("GET", path)

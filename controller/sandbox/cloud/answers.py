@@ -1,4 +1,4 @@
-"""How the sandbox cloud answers: refusals with `{code, message}`, ids as bare text, pages.
+"""How the sandbox cloud answers: refusals with `{code, message}`, ids as bare text, lists and pages.
 
 The quirks: an error is not in the OAuth shape even on the token endpoint, the id of a new thing is a
 body of exactly 36 characters and no JSON, and paging lives in headers only.
@@ -6,10 +6,10 @@ body of exactly 36 characters and no JSON, and paging lives in headers only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.wire import Request, Response
 
 CODES: Mapping[int, str] = {
@@ -24,6 +24,14 @@ CODES: Mapping[int, str] = {
     503: "service_unavailable",
 }
 LARGEST_PAGE = 100
+ID_BODIES: Mapping[str, str] = {
+    "plain": "{id}",
+    "quoted": '"{id}"',
+    "newline": "{id}\n",
+    "spaces": "  {id} \r\n",
+    "object": '{{"id":"{id}"}}',
+    "empty": "",
+}
 
 
 class Refusal(Exception):
@@ -44,19 +52,26 @@ def invalid(message: str) -> Refusal:
     return Refusal(400, message)
 
 
-def id_answer(status: int, new_id: str, style: str) -> Response:
+def unknown_path(settings: Settings) -> Refusal:
+    """What an API token meets off the documented paths."""
+    if settings.unknown_path_status == 403:
+        return Refusal(403, "Insufficient scope")
+    return Refusal(404, "Resource not found")
+
+
+def id_answer(status: int, new_id: str, settings: Settings) -> Response:
     """A new id: plain text as observed, or in the ways that clients stumble over."""
-    if style == "quoted":
-        return Response(status, json.dumps(new_id).encode(), {"Content-Type": "application/json"})
-    body = new_id + ("\n" if style == "newline" else "")
-    return Response(status, body.encode(), {"Content-Type": "text/plain; charset=utf-8"})
+    body = ID_BODIES[settings.id_body].format(id=new_id)
+    json_like = settings.id_body in ("quoted", "object")
+    kind = "application/json" if json_like else f"{settings.id_content_type}; charset=utf-8"
+    return Response(status, body.encode(), {"Content-Type": kind})
 
 
 def json_object(request: Request) -> dict[str, Any]:
     """The body, which must be a JSON object; an empty one is an empty object."""
     try:
         value = request.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         raise invalid("Request body is not valid JSON") from None
     if value is None:
         return {}
@@ -65,11 +80,20 @@ def json_object(request: Request) -> dict[str, Any]:
     return value
 
 
-def page_answer(request: Request, rows: Sequence[Any]) -> Response:
+def list_answer(rows: Sequence[Any], settings: Settings) -> Response:
+    """A list that is not paged; a careful client refuses one that says it is not whole."""
+    extra = settings.list_total_extra
+    return Response.of_json(200, rows, {} if extra is None else {"X-Total-Count": str(len(rows) + extra)})
+
+
+def page_answer(request: Request, rows: Sequence[Any], settings: Settings, *, smallest: int = 1) -> Response:
     """One page as a bare array; how many there are in all stands in the headers."""
     page = _positive(request, "page", 1)
     size = min(_positive(request, "pageSize", 10), LARGEST_PAGE)
-    headers = {"X-Page": str(page), "X-Page-Size": str(size), "X-Total-Count": str(len(rows))}
+    if size < smallest:
+        raise invalid(f"pageSize must be between {smallest} and {LARGEST_PAGE}")
+    total = len(rows) + (settings.list_total_extra or 0)
+    headers = {"X-Page": str(page), "X-Page-Size": str(size), "X-Total-Count": str(total)}
     return Response.of_json(200, list(rows[(page - 1) * size : page * size]), headers)
 
 
@@ -77,7 +101,7 @@ def _positive(request: Request, name: str, default: int) -> int:
     text = request.first(name)
     if not text:
         return default
-    if not text.isdecimal() or int(text) < 1:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise invalid(f"{name} must be a positive integer")
     return int(text)
 

@@ -1,47 +1,72 @@
 """The sandbox's own paths under `/_sandbox`: look into the cloud, and make things happen in it.
 
-Nothing here exists in the real API and nothing here needs a token. A bad request is a 400 that names
-the key, the value and what was expected, and changes nothing.
+Nothing here exists in the real API and nothing here needs a token. `?project=` says whose things are
+meant, the first project's without it. A bad request is a 400 that names the key, the value and what was
+expected, and changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from controller.sandbox.cloud import lifecycle
 from controller.sandbox.cloud.answers import Refusal, id_answer, json_object, money_number
-from controller.sandbox.cloud.catalogue import MARKETS
+from controller.sandbox.cloud.bill import bill
+from controller.sandbox.cloud.events import read_event
 from controller.sandbox.cloud.instances import place
-from controller.sandbox.cloud.model import Instance, Outcome
+from controller.sandbox.cloud.knobs import BadSetting
+from controller.sandbox.cloud.model import Instance
 from controller.sandbox.cloud.order import read_order
-from controller.sandbox.cloud.settings import BadSetting, Settings
-from controller.sandbox.cloud.state import OutcomeRule, State
+from controller.sandbox.cloud.outcomes import read_outcomes
+from controller.sandbox.cloud.reading import Fields
+from controller.sandbox.cloud.scenario import read_scenario
+from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.state import State
 from controller.sandbox.wire import Request, Response
 
-OUTCOMES = ("no_capacity", "installation_failed", "error", "stuck")
+if TYPE_CHECKING:
+    from controller.sandbox.cloud.world import CloudWorld
+
+Endpoint = Callable[["CloudWorld", State, Request], Response]
 
 
-def _refused(problem: BadSetting) -> Refusal:
-    return Refusal(400, str(problem))
+@dataclass(frozen=True, slots=True)
+class Control:
+    summary: str
+    endpoint: Endpoint
+    answer: str  # the shape of its answer; nothing = an empty one
+    status: int = 200
+    refusals: tuple[int, ...] = ()
+
+
+def handle(world: CloudWorld, request: Request, name: str) -> Response:
+    control = CONTROLS.get(f"{request.method} {name}")
+    if control is None:
+        raise Refusal(404, f"the sandbox has no {request.method} {request.path}")
+    state = world.project(request.first("project") or world.state.project)
+    try:
+        return control.endpoint(world, state, request)
+    except BadSetting as problem:
+        raise Refusal(400, str(problem)) from None
 
 
 def _json(request: Request) -> Any:
     try:
         return request.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refusal(400, "body: expected JSON") from None
 
 
 # -- look
 
 
-def show_state(state: State) -> Response:
+def _state(world: CloudWorld, state: State, request: Request) -> Response:
     instances, volumes = list(state.instances.values()), list(state.volumes.values())
     settings = state.settings
     cost = {"instances": state.cost(instances), "volumes": state.cost(volumes)}
-    total = sum(cost.values(), Decimal(0))
     return Response.of_json(
         200,
         {
@@ -55,7 +80,7 @@ def show_state(state: State) -> Response:
             "creates": state.creates,
             "meter": {
                 **{key: money_number(value) for key, value in cost.items()},
-                "total": money_number(total),
+                "total": money_number(sum(cost.values(), Decimal(0))),
                 "currency": settings.currency,
             },
             "balance": money_number(state.balance),
@@ -76,79 +101,75 @@ def _instance(state: State, instance: Instance) -> dict[str, Any]:
     }
 
 
-def show_settings(state: State) -> Response:
+def _bill(world: CloudWorld, state: State, request: Request) -> Response:
+    return Response.of_json(200, bill(state))
+
+
+def _projects(world: CloudWorld, state: State, request: Request) -> Response:
+    rows = [
+        {"project": one.project, "creates": one.creates, "balance": money_number(one.balance)}
+        for one in world.projects.values()
+    ]
+    return Response.of_json(200, rows)
+
+
+def _requests(world: CloudWorld, state: State, request: Request) -> Response:
+    return Response.of_json(200, world.visits.shown(request))
+
+
+def _openapi(world: CloudWorld, state: State, request: Request) -> Response:
+    from controller.sandbox.cloud.openapi import description  # it describes this table too
+
+    return Response.of_json(200, description())
+
+
+# -- knobs
+
+
+def _settings(world: CloudWorld, state: State, request: Request) -> Response:
     shown = state.settings.shown() | {"balance": money_number(state.balance)}
     return Response.of_json(200, {"settings": shown, "explained": Settings.explained()})
 
 
-# -- change
-
-
-def put_settings(state: State, request: Request) -> Response:
+def _put_settings(world: CloudWorld, state: State, request: Request) -> Response:
     values = _json(request)
-    try:
-        settings = state.settings.changed(values)
-    except BadSetting as problem:
-        raise _refused(problem) from None
+    settings = state.settings.changed(values)
     state.change(settings, balance=settings.balance if "balance" in values else None)
-    return show_settings(state)
+    return _settings(world, state, request)
 
 
-def put_stock(state: State, request: Request) -> Response:
-    try:
-        state.stock.replace(_json(request))
-    except BadSetting as problem:
-        raise _refused(problem) from None
+def _put_stock(world: CloudWorld, state: State, request: Request) -> Response:
+    state.stock.replace(_json(request))
     return Response.of_json(200, state.stock.shown())
 
 
-def put_outcomes(state: State, request: Request) -> Response:
-    try:
-        state.outcomes = read_outcomes(_json(request))
-    except BadSetting as problem:
-        raise _refused(problem) from None
+def _put_outcomes(world: CloudWorld, state: State, request: Request) -> Response:
+    state.outcomes = read_outcomes(_json(request))
     return Response.of_json(200, {"outcomes": len(state.outcomes)})
 
 
-def read_outcomes(raw: Any) -> list[OutcomeRule]:
-    """The async failures of the next creates: the first rule that matches and is not used up."""
-    if not isinstance(raw, list):
-        raise BadSetting(
-            "outcomes", raw, "a list of {instance_type, location, market, outcome, after_s, times}"
-        )
-    return [_outcome(f"outcomes[{index}]", row) for index, row in enumerate(raw)]
+def _put_scenario(world: CloudWorld, state: State, request: Request) -> Response:
+    world.scenario.begin(read_scenario(_json(request)))
+    return _scenario(world, state, request)
 
 
-def _outcome(at: str, row: Any) -> OutcomeRule:
-    keys = ("instance_type", "location", "market", "outcome", "after_s", "times")
-    if not isinstance(row, dict):
-        raise BadSetting(at, row, "an object")
-    for key in row:
-        if key not in keys:
-            raise BadSetting(f"{at}.{key}", row[key], "no such key; known are " + ", ".join(keys))
-    kind, after, times = row.get("outcome"), row.get("after_s"), row.get("times", 1)
-    if kind not in OUTCOMES:
-        raise BadSetting(f"{at}.outcome", kind, "one of " + ", ".join(OUTCOMES))
-    if after is not None and (isinstance(after, bool) or not isinstance(after, (int, float)) or after < 0):
-        raise BadSetting(f"{at}.after_s", after, "machine seconds after the create, or null")
-    if isinstance(times, bool) or not isinstance(times, int) or times < 0:
-        raise BadSetting(f"{at}.times", times, "a whole number; 0 = for ever")
-    market = row.get("market") or "*"
-    if market not in ("*", *MARKETS):
-        raise BadSetting(f"{at}.market", market, "spot, on-demand or *")
-    return OutcomeRule(
-        row.get("instance_type") or "*",
-        row.get("location") or "*",
-        market,
-        Outcome(kind, None if after is None else float(after)),
-        times or None,
-    )
+def _scenario(world: CloudWorld, state: State, request: Request) -> Response:
+    return Response.of_json(200, world.scenario.shown())
+
+
+def _end_scenario(world: CloudWorld, state: State, request: Request) -> Response:
+    world.scenario.end()
+    return Response(204)
 
 
 # -- make happen
 
 
-def evict(state: State, request: Request) -> Response:
+def _happen(world: CloudWorld, state: State, request: Request) -> Response:
+    return Response.of_json(200, read_event(Fields("event", _json(request)))(world, state))
+
+
+def _evict(world: CloudWorld, state: State, request: Request) -> Response:
     body = json_object(request)
     instance = _named(state, body)
     if not instance.spot:
@@ -156,10 +177,7 @@ def evict(state: State, request: Request) -> Response:
     if instance.status in ("deleting", "discontinued"):
         raise Refusal(400, f"{instance.hostname} is {instance.status}")
     lifecycle.evict(
-        state,
-        instance,
-        journal=body.get("journal", True) is not False,
-        return_stock=body.get("return_stock") is True,
+        state, instance, journal=body.get("journal"), return_stock=body.get("return_stock") is True
     )
     return Response.of_json(200, _instance(state, instance))
 
@@ -167,7 +185,7 @@ def evict(state: State, request: Request) -> Response:
 def _named(state: State, body: Mapping[str, Any]) -> Instance:
     """By id, or the live one of a hostname."""
     wanted = body.get("id") or body.get("hostname")
-    if wanted in state.instances:
+    if isinstance(wanted, str) and wanted in state.instances:
         return state.instances[wanted]
     found = [one for one in state.instances.values() if one.hostname == wanted and one.live]
     if not found:
@@ -175,12 +193,37 @@ def _named(state: State, body: Mapping[str, Any]) -> Instance:
     return found[-1]
 
 
-def put_instance(state: State, request: Request) -> Response:
+def _put_instance(world: CloudWorld, state: State, request: Request) -> Response:
     """An instance from the console: nobody counts it as a create, and it may be running already."""
     body = json_object(request)
     instance = place(state, read_order(state, body))
     if body.get("running", False) is True:
         lifecycle.begin_running(state, instance)
     else:
-        lifecycle.begin(state, instance)
-    return id_answer(202, instance.id, "plain")
+        lifecycle.begin(state, instance, by=lifecycle.CONSOLE)
+    return id_answer(202, instance.id, Settings())
+
+
+def _revoke_tokens(world: CloudWorld, state: State, request: Request) -> Response:
+    world.tokens.revoke_all()
+    return Response(204)
+
+
+CONTROLS: Mapping[str, Control] = {
+    "GET state": Control("Everything there is and was, with what only the sandbox knows", _state, "State"),
+    "GET bill": Control("Who owes what for what", _bill, "Bill"),
+    "GET projects": Control("The projects that have been seen", _projects, "Projects"),
+    "GET requests": Control("Which requests arrived, and when", _requests, "Visits"),
+    "GET openapi.json": Control("This description", _openapi, "Description"),
+    "GET settings": Control("All knobs", _settings, "Knobs"),
+    "PUT settings": Control("Turn some of them", _put_settings, "Knobs", 200, (400,)),
+    "PUT stock": Control("Set what is free, row by row", _put_stock, "Stock", 200, (400,)),
+    "PUT outcomes": Control("Say how accepted creates fail later", _put_outcomes, "Outcomes", 200, (400,)),
+    "GET scenario": Control("What is still to come and what has happened", _scenario, "Scenario"),
+    "PUT scenario": Control("Begin one, instead of the one before", _put_scenario, "Scenario", 200, (400,)),
+    "DELETE scenario": Control("End it; what it did stays done", _end_scenario, "", 204),
+    "POST events": Control("Make one thing happen now", _happen, "Happened", 200, (400,)),
+    "POST evict": Control("Evict one spot instance", _evict, "SandboxInstance", 200, (400, 404)),
+    "POST instances": Control("An instance nobody bought through the API", _put_instance, "Id", 202, (400,)),
+    "POST revoke-tokens": Control("Every token is stale", _revoke_tokens, "", 204),
+}

@@ -1,7 +1,7 @@
 """Request limits: 500 a minute for the project, 60 for one method and path, 120 for the two lists.
 
-Windows are fixed and counted in real seconds, whatever the speed of the machines. The query string does
-not make another path. A 429 has been documented with a length that cannot hold `{code, message}`,
+Windows are fixed and counted in real seconds, whatever the speed of the machines; each project has its
+own. The query string is taken not to make another path: a knob. A 429 has been documented with a length that cannot hold `{code, message}`,
 so its body may be plain text; a knob picks which.
 """
 
@@ -37,16 +37,16 @@ class RateLimits:
         self._project = _Window(0.0)
         self._endpoints: dict[tuple[str, str], _Window] = {}
 
-    def count(self, method: str, path: str, settings: Settings, now: float) -> Standing:
+    def count(self, method: str, path: str, settings: Settings, now: float, *, query: str = "") -> Standing:
         span = settings.rate_window_s
-        key = (method, path)
+        key = (method, path if settings.limit_ignores_query else f"{path}?{query}")
         if now >= self._project.start + span:
             self._project = _Window(now)
             self._endpoints = {k: w for k, w in self._endpoints.items() if now < w.start + span}
         window = self._endpoints.get(key)
         if window is None or now >= window.start + span:
             window = self._endpoints[key] = _Window(now)
-        quota = settings.list_limit if key in LISTS else settings.endpoint_limit
+        quota = settings.list_limit if (method, path) in LISTS else settings.endpoint_limit
         bounds = [("project", self._project, settings.project_limit), ("endpoint", window, quota)]
         waits = [_left(w, span, now) for _, w, most in bounds if w.used >= most]
         if not waits:

@@ -7,11 +7,14 @@ an old and a new spelling of the same parameters; and it is no promise.
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from controller.sandbox.cloud.answers import Refusal, invalid, money_number
 from controller.sandbox.cloud.catalogue import InstanceType, shown_type
 from controller.sandbox.cloud.state import State
 from controller.sandbox.wire import Request, Response
+
+PERIODS = (("MONTH_1", "1 month", 1, 5), ("MONTH_6", "6 months", 6, 10), ("YEAR_1", "1 year", 12, 20))
 
 
 def list_types(state: State, request: Request) -> Response:
@@ -19,10 +22,7 @@ def list_types(state: State, request: Request) -> Response:
     if currency not in ("usd", "eur"):
         raise invalid("currency must be one of usd, eur")
     rate = _rate(state, currency)
-    rows = []
-    for name, kind in state.sold():
-        row = shown_type(_priced(state, kind), name=name, currency=currency, rate=rate)
-        rows.append(row)
+    rows = [shown_type(kind, name=name, currency=currency, rate=rate) for name, kind in state.sold().items()]
     return Response.of_json(200, rows)
 
 
@@ -33,33 +33,34 @@ def _rate(state: State, currency: str) -> Decimal:
     return state.settings.euro_rate if currency == "eur" else 1 / state.settings.euro_rate
 
 
-def _priced(state: State, kind: InstanceType) -> InstanceType:
-    if kind.instance_type not in state.settings.prices:
-        return kind
-    return InstanceType(
-        kind.instance_type,
-        kind.model,
-        kind.gpus,
-        kind.vcpus,
-        state.price(kind, spot=False),
-        state.price(kind, spot=True),
-        kind.supported_os,
-        kind.locations,
-        kind.hardware,
-        kind.facts,
-    )
+def price_history() -> Response:
+    raise Refusal(404, "Price history is not supported anymore")
+
+
+def periods() -> Response:
+    """Long-term contracts: shown, because their path is public, and refused in a create."""
+    rows: list[dict[str, Any]] = [
+        {
+            "code": code,
+            "name": name,
+            "is_enabled": True,
+            "unit_name": "month",
+            "unit_value": months,
+            "discount_percentage": discount,
+        }
+        for code, name, months, discount in PERIODS
+    ]
+    return Response.of_json(200, rows)
 
 
 def availability(state: State, request: Request) -> Response:
     spot, codes = _asked(state, request)
-    sold = list(state.sold())
-    rows = [
-        {
-            "location_code": code,
-            "availabilities": [name for name, kind in sold if _free(state, kind, code, spot=spot)],
-        }
+    found = [
+        (code, [name for name, kind in state.sold().items() if _free(state, kind, code, spot=spot)])
         for code in codes
     ]
+    omit = state.settings.empty_locations == "omitted"
+    rows = [{"location_code": code, "availabilities": names} for code, names in found if names or not omit]
     return Response.of_json(200, rows)
 
 
@@ -68,7 +69,8 @@ def availability_of(state: State, request: Request, name: str) -> Response:
     kind = state.type_named(name)
     if kind is None:
         raise Refusal(404, f"Instance type {name} not found")
-    return Response.of_json(200, any(_free(state, kind, code, spot=spot) for code in codes))
+    free = any(_free(state, kind, code, spot=spot) for code in codes)
+    return Response.of_json(200, str(free).lower() if state.settings.availability_as == "text" else free)
 
 
 def _asked(state: State, request: Request) -> tuple[bool, list[str]]:
@@ -82,7 +84,7 @@ def _asked(state: State, request: Request) -> tuple[bool, list[str]]:
 
 
 def _free(state: State, kind: InstanceType, code: str, *, spot: bool) -> bool:
-    return state.stock.has((kind.instance_type, code, "spot" if spot else "on-demand"))
+    return state.stock.has(state.ground.place(kind, code, "spot" if spot else "on-demand"))
 
 
 def locations(state: State) -> Response:

@@ -10,21 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from controller.sandbox.cloud.answers import money_number
 from controller.sandbox.cloud.billing import HOURS_IN_MONTH, Meter
 from controller.sandbox.cloud.catalogue import InstanceType
-from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.settings import STAGES, Settings
 
 KEEP, TRASH, DESTROY = "keep_detached", "move_to_trash", "delete_permanently"
 FATES = (KEEP, TRASH, DESTROY)
 USER = "5c1f0a52-7a0e-4f7e-9a55-0f3a1c9d7b10"  # who all requests with a token come from
 
 
+@lru_cache(maxsize=10_000)
 def stamp(at: float) -> str:
     """ISO 8601 in UTC with milliseconds, the only form of time in the API."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@lru_cache(maxsize=1000)
+def storage_prices(hourly: Decimal) -> dict[str, float]:
+    """The same for all disks of a size, and too slow to work out anew for thousands of them."""
+    month = money_number(hourly * HOURS_IN_MONTH)
+    return {"base_hourly_cost": round(float(hourly), 6), "monthly_price": month}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class Outcome:
 
     kind: str
     after_s: float | None  # machine seconds after acceptance
+    stuck_in: str = "provisioning"
+    error: str | None = None  # what the journal says
 
 
 @dataclass(slots=True)
@@ -61,9 +72,11 @@ class Volume:
     on_spot_discontinue: str = KEEP
     os_image: str | None = None  # the image an OS disk was made from
     deleted_at: float | None = None
+    thrown_away: int = 0  # the same in machine time
     destroyed: bool = False
     fate: str | None = None  # what happens when the deletion under way has finished
     shown_instance_id: str | None = None
+    change: int = 0  # every change of plan makes timers of older ones void
     tags: list[Tag] = field(default_factory=list)
 
     @property
@@ -75,7 +88,6 @@ class Volume:
         return self.deleted_at is None
 
     def shown(self, settings: Settings) -> dict[str, Any]:
-        hourly = self.meter.hourly
         attached = [{"id": self.instance_id, "hostname": self.hostname}] if self.instance_id else []
         shown: dict[str, Any] = {
             "id": self.id,
@@ -91,17 +103,29 @@ class Volume:
             "ssh_key_ids": [],
             "created_at": stamp(self.created_at),
             "contract": "PAY_AS_YOU_GO",
-            "base_hourly_cost": round(float(hourly), 6),
-            "monthly_price": money_number(hourly * HOURS_IN_MONTH),
+            **storage_prices(self.meter.hourly),
             "currency": settings.currency,
             "long_term": None,
         }
-        if settings.tags:
+        if settings.has_tags:
             shown["tags"] = [tag.shown() for tag in self.tags]
         if self.deleted_at is not None:
             shown["deleted_at"] = stamp(self.deleted_at)
             shown["is_permanently_deleted"] = self.destroyed
-        return shown
+        if self.type.endswith("_Shared"):
+            shown |= self._mounting()
+        return shown | settings.extra_fields
+
+    def _mounting(self) -> dict[str, str]:
+        """How a shared disk is mounted, in words that the console shows."""
+        path, folder = f"/{self.name}-{self.id[:8]}", f"/mnt/{self.name}"
+        host = f"nfs.{self.location.lower()}.example"
+        return {
+            "pseudo_path": path,
+            "mount_command": f"mount -t nfs -o nconnect=16 {host}:{path} {folder}",
+            "create_directory_command": f"mkdir -p {folder}",
+            "filesystem_to_fstab_command": f"echo '{host}:{path} {folder} nfs defaults,nconnect=16 0 0' >> /etc/fstab",
+        }
 
 
 @dataclass(slots=True)
@@ -147,6 +171,11 @@ class Instance:
     def live(self) -> bool:
         return self.status != "discontinued"
 
+    @property
+    def coming(self) -> bool:
+        """Accepted, and not yet so far that it has a disk."""
+        return self.status in STAGES and self.os_volume_id is None
+
     def shown(self, settings: Settings) -> dict[str, Any]:
         shown: dict[str, Any] = {
             "id": self.id,
@@ -169,9 +198,9 @@ class Instance:
             "startup_script_id": self.startup_script_id,
             "os_volume_id": self.os_volume_id,
             "volume_ids": list(self.volume_ids),
-            "jupyter_token": None,
+            "jupyter_token": f"jupyter-{self.id[:13]}" if settings.jupyter_token else None,
         }
-        if settings.tags:
+        if settings.has_tags:
             shown["tags"] = [tag.shown() for tag in self.tags]
         return shown | settings.extra_fields
 
@@ -215,7 +244,7 @@ class Event:
     at: float
     instance_id: str
     action: str
-    by_user: bool
+    by: str  # api, console, or nobody
     error: str | None
     properties: dict[str, Any]
 
@@ -225,8 +254,8 @@ class Event:
             "created_at": stamp(self.at),
             "instance_id": self.instance_id,
             "action_code": self.action,
-            "actor_id": USER if self.by_user else None,
-            "request_origin": "api" if self.by_user else "system",
+            "actor_id": USER if self.by else None,
+            "request_origin": self.by or "system",
             "error_message": self.error,
             "properties": self.properties,
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from controller.sandbox.cloud.answers import id_list, invalid
@@ -37,6 +38,7 @@ class Disk:
 class Order:
     kind: InstanceType
     type_name: str
+    price: Decimal
     image: str
     os_name: str
     hostname: str
@@ -65,6 +67,7 @@ def read_order(state: State, body: Mapping[str, Any]) -> Order:
     return Order(
         kind=kind,
         type_name=type_name,
+        price=kind.price(spot=spot),
         image=slug,
         os_name=os_name,
         hostname=hostname,
@@ -183,9 +186,9 @@ def _check_free(volume: Volume, location: str) -> None:
 
 def _existing(state: State, body: Mapping[str, Any], location: str) -> list[Volume]:
     found = []
-    for volume_id in _list(body, "existing_volumes"):
-        volume = state.volumes.get(volume_id) if isinstance(volume_id, str) else None
-        if volume is None:
+    for volume_id in dict.fromkeys(map(str, _list(body, "existing_volumes"))):
+        volume = state.volumes.get(volume_id)
+        if volume is None or volume_id == body.get("image"):
             raise invalid(f"Invalid volume id {volume_id}")
         _check_free(volume, location)
         found.append(volume)
@@ -239,13 +242,17 @@ def _os_disk(state: State, body: Mapping[str, Any], spot: bool) -> Disk:
     if not isinstance(raw, dict):
         raise invalid("os_volume must be an object")
     size = _size(settings, raw.get("size"), settings.os_volume_min_gb)
-    return Disk(
-        _text(raw, "name"), size, "NVMe", _fate(settings, raw, spot), parse_tags(state, raw.get("tags"))
-    )
+    return Disk(_text(raw, "name"), size, "NVMe", _fate(settings, raw, spot), _nested_tags(state, raw))
 
 
 def _extra_disk(state: State, raw: Any, spot: bool) -> Disk:
     if not isinstance(raw, dict):
         raise invalid("volumes must be an array of objects")
     name, size, kind = read_disk_fields(state.settings, raw)
-    return Disk(name, size, kind, _fate(state.settings, raw, spot), parse_tags(state, raw.get("tags")))
+    return Disk(name, size, kind, _fate(state.settings, raw, spot), _nested_tags(state, raw))
+
+
+def _nested_tags(state: State, raw: Mapping[str, Any]) -> list[Tag]:
+    """One client reports that disks made with an instance cannot carry tags; the document says they can."""
+    tags = parse_tags(state, raw.get("tags"))
+    return tags if state.settings.nested_tags else []

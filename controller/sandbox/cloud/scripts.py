@@ -43,7 +43,7 @@ def list_scripts(state: State, request: Request) -> Response:
     rows = [script for script in state.scripts.values() if part in script.name.lower()]
     if request.first("orderDirection").upper() != "ASC":
         rows.reverse()  # they are kept in the order of their making
-    return page_answer(request, [script.shown() for script in rows])
+    return page_answer(request, [script.shown() for script in rows], state.settings)
 
 
 def read_script(state: State, script_id: str) -> Response:
@@ -59,7 +59,7 @@ def create_script(state: State, request: Request) -> Response:
         raise invalid("Startup script limit exceeded")
     script = Script(state.new_id(), name, text, state.now)
     state.scripts[script.id] = script
-    return id_answer(201, script.id, state.settings.id_body)
+    return id_answer(201, script.id, state.settings)
 
 
 def delete_script(state: State, script_id: str) -> Response:
@@ -98,7 +98,7 @@ def create_key(state: State, request: Request) -> Response:
     fingerprint = ":".join(digest[index : index + 2] for index in range(0, 32, 2))
     key = SshKey(state.new_id(), name, text, fingerprint)
     state.ssh_keys[key.id] = key
-    return id_answer(201, key.id, state.settings.id_body)
+    return id_answer(201, key.id, state.settings)
 
 
 def delete_key(state: State, key_id: str) -> Response:
@@ -107,7 +107,7 @@ def delete_key(state: State, key_id: str) -> Response:
 
 
 def delete_keys(state: State, request: Request) -> Response:
-    for key_id in id_list(json_object(request).get("keys"), "keys"):
-        _key(state, key_id)
-        del state.ssh_keys[key_id]
+    keys = [_key(state, key_id) for key_id in id_list(json_object(request).get("keys"), "keys")]
+    for key in keys:
+        del state.ssh_keys[key.id]
     return Response(200)

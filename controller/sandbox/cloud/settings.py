@@ -1,228 +1,202 @@
-"""The knobs of the sandbox cloud, each with its default, its kind and a word of explanation.
+"""The knobs of the sandbox cloud.
 
 The real API leaves many points open (is an unknown id a 400 or a 404, does the list lag, is an id
 quoted); every such point is a knob here, so that a client can be tried against either answer.
-Durations ending in `_s` that are pairs are (shortest, longest) in *machine seconds*: they are divided
-by `speed`. Single `_s` values are real seconds unless their text says otherwise.
+Durations called "machine seconds" are divided by `speed` and may be distributions (`spread`); all
+others are real seconds, because a client keeps its own clock.
 """
 
-# ruff: noqa: RUF009  `_knob` returns a dataclass field, which the rule cannot see.
+# ruff: noqa: RUF009  `knob` returns a dataclass field, which the rule cannot see.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, fields
+from decimal import Decimal
 from typing import Any
 
+from controller.sandbox.cloud.knobs import BadSetting, choice, expected, knob, plain, span, taken
+from controller.sandbox.cloud.spread import Spread
 
-class BadSetting(ValueError):
-    """A value that cannot be taken, naming the key, the value and what was expected."""
-
-    def __init__(self, key: str, value: Any, expected: str) -> None:
-        super().__init__(f"{key}: got {json.dumps(value, default=str)}, expected {expected}")
-
-
-def _knob(kind: str, default: Any, text: str, **more: Any) -> Any:
-    meta = {"kind": kind, "text": text, **more}
-    if isinstance(default, (dict, list)):
-        return field(default_factory=lambda: type(default)(default), metadata=meta)
-    return field(default=default, metadata=meta)
-
-
-def _span(low: float, high: float, text: str) -> Any:
-    return _knob("span", (low, high), text)
-
-
-def _choice(default: Any, options: tuple[Any, ...], text: str) -> Any:
-    return _knob("choice", default, text, options=options)
+STAGES = ("new", "pending", "ordered", "provisioning", "validating")  # before running, in some order
+PER_SECOND, REFUNDED, KEPT = "per_second", "prepaid_refunded", "prepaid_kept"
 
 
 @dataclass(slots=True)
 class Settings:
-    speed: float = _knob("positive", 40.0, "machine seconds that pass in one real second")
+    speed: float = knob("positive", 40.0, "machine seconds that pass in one real second")
 
-    ordered_s: tuple[float, float] = _span(5, 30, "from acceptance to provisioning")
-    provisioning_s: tuple[float, float] = _span(60, 180, "from provisioning to running")
-    validating_s: tuple[float, float] = _span(0, 0, "in validating, before running; 0 leaves it out")
-    boot_s: tuple[float, float] = _span(60, 120, "from running to a booted system (boot_at in the state)")
-    shutdown_s: tuple[float, float] = _span(5, 20, "from running to offline")
-    start_s: tuple[float, float] = _span(20, 60, "from offline to running")
-    delete_s: tuple[float, float] = _span(30, 120, "from deleting to discontinued")
-    volume_gone_s: tuple[float, float] = _span(60, 180, "from discontinued to its disks being gone")
-    volume_delete_s: tuple[float, float] = _span(5, 30, "from deleting a detached disk to its being gone")
-    trash_hours: float = _knob("positive", 96.0, "machine hours in the trash before a disk is purged")
-
-    list_lag_s: float = _knob("number", 0.0, "real seconds until a new instance appears in the list")
-    discontinued_listed_s: float = _knob("number", 0.0, "machine seconds a discontinued one stays listed")
-    discontinued_readable_s: float | None = _knob(
-        "number?", None, "machine seconds a discontinued one can be read by id; null = for ever"
+    status_order: list[str] = knob(
+        "texts",
+        list(STAGES),
+        "the way to running; stages whose time is 0 are left out",
+        question=11,
+        among=STAGES,
+        needed=("ordered", "provisioning"),
     )
-    hide_from_list: list[str] = _knob("texts", [], "ids or hostnames that the list leaves out")
-    stale_volume_instance_id: bool = _knob("flag", False, "a detached disk still names its old instance")
-    status_alias: dict[str, str] = _knob("texts_by_text", {}, "statuses shown under another name")
-    extra_fields: dict[str, Any] = _knob("object", {}, "fields added to every instance shown")
-    public_ip: bool = _knob("flag", True, "running instances get an ip; otherwise it stays null")
-
-    id_body: str = _choice("plain", ("plain", "quoted", "newline"), "how a new id is written")
-    unknown_id_status: int = _choice(404, (400, 404), "answer to an unknown instance id")
-    by_id_as_array: bool = _knob("flag", True, "scripts and keys by id come as an array of one")
-    undeletable_statuses: list[str] = _knob("texts", ["provisioning"], "statuses that refuse a delete")
-    action_refused_status: int = _choice(403, (400, 403), "answer to an action the status forbids")
-    delete_discontinued_status: int = _choice(204, (204, 403), "answer to deleting a deleted instance")
-    repeated_permanent_delete_status: int = _choice(204, (204, 400), "the same, for a destroyed disk")
-    omitted_volume_ids: str = _choice(
-        "delete_os", ("delete_os", "keep_all"), "what a delete without volume_ids does to the OS disk"
+    new_s: Spread = span(0, 0, "in new")
+    pending_s: Spread = span(
+        0, 0, "in pending, which older clients know as waiting for capacity", question=11
     )
-    error_message_as_list: bool = _knob("flag", False, "validation messages come as a list of texts")
-    strict_user_agent: bool = _knob("flag", False, "requests without a User-Agent are refused")
+    ordered_s: Spread = span(5, 30, "in ordered, the status of an accepted create", question=9)
+    provisioning_s: Spread = span(60, 180, "in provisioning", question=9)
+    validating_s: Spread = span(0, 0, "in validating", question=11)
+    ip_s: Spread = span(0, 0, "from running to having an ip")
+    boot_s: Spread = span(60, 120, "from running to a booted system (boot_at in the state)", question=9)
+    shutdown_s: Spread = span(5, 20, "from running to offline")
+    start_s: Spread = span(20, 60, "from offline to running")
+    delete_s: Spread = span(30, 120, "from deleting to discontinued")
+    volume_detach_s: Spread = span(0, 0, "from discontinued to its kept disks being detached")
+    volume_gone_s: Spread = span(60, 180, "from discontinued to its condemned disks being gone")
+    volume_delete_s: Spread = span(5, 30, "from deleting a detached disk to its being gone")
+    volume_change_s: Spread = span(0, 0, "making, attaching, detaching, cloning or restoring a disk")
+    trash_hours: float = knob("positive", 96.0, "machine hours in the trash before a disk is purged")
 
-    credentials: str | None = _knob("text?", None, "the only `id:secret` accepted; null = any")
-    token_ttl_s: float = _knob("positive", 3600.0, "life of an access token, real seconds")
-    refresh_ttl_s: float = _knob("positive", 86400.0, "life of a refresh token, real seconds")
+    list_lag_s: float = knob("number", 0.0, "real seconds until a new instance appears in the list")
+    list_cache_s: float = knob("number", 0.0, "real seconds for which a list of instances or disks is stale")
+    list_total_extra: int | None = knob(
+        "count?", None, "how far X-Total-Count is above what came; null = only pages have one, and true"
+    )
+    discontinued_listed_s: float = knob(
+        "number", 0.0, "machine seconds a discontinued one stays listed", question=7
+    )
+    discontinued_readable_s: float | None = knob(
+        "number?", None, "machine seconds a discontinued one can be read by id; null = for ever", question=7
+    )
+    hide_from_list: list[str] = knob("texts", [], "ids or hostnames that the list leaves out")
+    stale_volume_instance_id: bool = knob("flag", False, "a detached disk still names its old instance")
+    status_alias: dict[str, str] = knob("texts_by_text", {}, "statuses shown under another name")
+    extra_fields: dict[str, Any] = knob("object", {}, "fields added to every instance and disk shown")
+    public_ip: bool = knob("flag", True, "running instances get an ip; otherwise it stays null")
+    jupyter_token: bool = knob("flag", False, "instances carry a jupyter token, which is a secret")
+    evictions_in_journal: bool = knob("flag", True, "the journal tells that an eviction was one")
+    empty_locations: str = choice("listed", ("listed", "omitted"), "availability of a place without stock")
+    availability_as: str = choice(
+        "boolean", ("boolean", "text"), "how the availability of one type is written"
+    )
 
-    rate_limits: bool = _knob("flag", True, "count requests, send the headers, answer 429")
-    project_limit: int = _knob("count", 500, "requests in a window, all together")
-    endpoint_limit: int = _knob("count", 60, "requests in a window to one method and path")
-    list_limit: int = _knob("count", 120, "the same, for the lists of instances and volumes")
-    rate_window_s: float = _knob("positive", 60.0, "length of a window, real seconds")
-    rate_limit_body: str = _choice("json", ("json", "text"), "body of a 429; text has 11 bytes")
+    id_body: str = choice(
+        "plain",
+        ("plain", "quoted", "newline", "spaces", "object", "empty"),
+        "how a new id is written",
+        question=2,
+    )
+    id_content_type: str = choice(
+        "text/plain", ("text/plain", "application/json"), "what a plain id is called", question=2
+    )
+    clone_answer: str = choice(
+        "array", ("array", "object"), "a clone answers [id], or {id} as the newer text"
+    )
+    unknown_id_status: int = choice(404, (400, 404), "answer to an unknown instance id", question=1)
+    unknown_path_status: int = choice(403, (403, 404), "answer to a path that is not documented")
+    by_id_as_array: bool = knob("flag", True, "scripts and keys by id come as an array of one", question=3)
+    undeletable_statuses: list[str] = knob(
+        "texts", ["provisioning"], "statuses that refuse a delete", question=5
+    )
+    action_refused_status: int = choice(403, (400, 403), "answer to an action the status forbids", question=5)
+    refusals_as_207: bool = knob("flag", False, "an action refused for a single id is told in a 207 too")
+    all_refused_status: int = choice(207, (207, 400), "answer to an action refused for each of several ids")
+    hibernate_running: bool = knob("flag", True, "hibernate also from running, not only from offline")
+    delete_discontinued_status: int = choice(204, (204, 403), "answer to deleting a deleted instance")
+    repeated_permanent_delete_status: int = choice(204, (204, 400), "the same, for a destroyed disk")
+    omitted_volume_ids: str = choice(
+        "delete_os",
+        ("delete_os", "keep_all"),
+        "what a delete without volume_ids does to the OS disk",
+        question=4,
+    )
+    permanent_without_ids: bool = knob("flag", False, "delete_permanently also counts without volume_ids")
+    error_message_as_list: bool = knob("flag", False, "validation messages come as a list of texts")
+    strict_user_agent: bool = knob("flag", False, "requests without a User-Agent are refused")
 
-    tags: bool = _knob("flag", True, "tags exist; otherwise they are ignored, as before September 2026")
-    any_ssh_key: bool = _knob("flag", True, "any ssh key id is accepted in a create")
-    require_ssh_key: bool = _knob("flag", False, "a create without ssh keys is refused")
-    null_on_spot_discontinue: bool = _knob("flag", True, "its explicit null is accepted off the spot market")
-    unique_hostnames: bool = _knob("flag", False, "a hostname in use is refused")
-    hostname_max: int | None = _knob("count?", None, "longest hostname; null = any")
-    description_max: int = _knob("count", 60, "longest description")
-    os_volume_default_gb: int = _knob("count", 50, "size of an OS disk when none is given")
-    os_volume_min_gb: int = _knob("count", 50, "smallest OS disk")
-    volume_max_gb: int = _knob("count", 10240, "largest disk")
+    credentials: str | None = knob("text?", None, "the only `id:secret` accepted; null = any")
+    projects: dict[str, str] = knob(
+        "texts_by_text", {}, "projects beside the first one, each with its credentials: {name: id:secret}"
+    )
+    project_per_client: bool = knob("flag", False, "any other client id is a project of its own")
+    token_ttl_s: float = knob("positive", 3600.0, "life of an access token, real seconds")
+    refresh_ttl_s: float = knob("positive", 86400.0, "life of a refresh token, real seconds", question=9)
+    refresh_refused_status: int = choice(401, (400, 401), "answer to a refresh token that is stale")
 
-    gpu_quota: int | None = _knob("count?", None, "GPUs at once")
-    instance_quota: int | None = _knob("count?", None, "instances at once")
-    storage_quota_gb: int | None = _knob("count?", None, "storage, trash included")
-    volume_quota: int | None = _knob("count?", None, "disks, trash included")
-    script_quota: int = _knob("count", 100, "startup scripts")
+    rate_limits: bool = knob("flag", True, "count requests, send the headers, answer 429")
+    project_limit: int = knob("count", 500, "requests in a window, all together")
+    endpoint_limit: int = knob("count", 60, "requests in a window to one method and path")
+    list_limit: int = knob("count", 120, "the same, for the lists of instances and volumes")
+    rate_window_s: float = knob("positive", 60.0, "length of a window, real seconds")
+    rate_limit_body: str = choice("json", ("json", "text"), "body of a 429; text has 11 bytes", question=8)
+    limit_ignores_query: bool = knob("flag", True, "a query string does not make another path", question=8)
+    limit_public: bool = knob("flag", False, "tokens and public paths are limited too, all clients together")
 
-    stock_taken: str = _choice("acceptance", ("acceptance", "provisioning"), "when a create takes stock")
-    balance: Decimal = _knob("money", Decimal(10000), "money there is now")
-    currency: str = _choice("usd", ("usd", "eur"), "currency of the project")
-    euro_rate: Decimal = _knob("money", Decimal("0.86"), "euros for a dollar, for prices asked in euros")
-    billing_increment_s: float = _knob("positive", 600.0, "machine seconds paid in advance")
-    refund_unused: bool = _knob("flag", True, "the rest of an increment is paid back on delete")
-    bill_while_deleting: bool = _knob("flag", False, "the meter runs until discontinued, not until deleting")
-    bill_no_capacity: bool = _knob("flag", False, "an instance in no_capacity goes on costing")
-    volume_gb_month: Decimal = _knob("money", Decimal("0.20"), "price of a GB of NVMe for a month")
+    tags: bool = knob("flag", True, "tags exist; otherwise they are ignored, as before September 2026")
+    tags_refused: bool = knob("flag", False, "a request that carries tags is a 400, as if they did not exist")
+    nested_tags: bool = knob("flag", True, "disks made with an instance may carry tags; otherwise ignored")
+    any_ssh_key: bool = knob("flag", True, "any ssh key id is accepted in a create")
+    require_ssh_key: bool = knob("flag", False, "a create without ssh keys is refused", question=6)
+    null_on_spot_discontinue: bool = knob("flag", True, "its explicit null is accepted off the spot market")
+    unique_hostnames: bool = knob("flag", False, "a hostname in use is refused", question=10)
+    hostname_max: int | None = knob("count?", None, "longest hostname; null = any", question=6)
+    description_max: int = knob("count", 60, "longest description", question=6)
+    os_volume_default_gb: int = knob("count", 50, "size of an OS disk when none is given")
+    os_volume_min_gb: int = knob("count", 50, "smallest OS disk")
+    volume_max_gb: int = knob("count", 10240, "largest disk")
 
-    prices: dict[str, Any] = _knob(
+    gpu_quota: int | None = knob("count?", None, "GPUs at once", question=9)
+    vcpu_quota: int | None = knob("count?", None, "vCPUs at once", question=9)
+    instance_quota: int | None = knob("count?", None, "instances at once", question=9)
+    storage_quota_gb: int | None = knob("count?", None, "storage, trash included", question=9)
+    volume_quota: int | None = knob("count?", None, "disks, trash included", question=9)
+    script_quota: int = knob("count", 100, "startup scripts")
+
+    stock_taken: str = choice("acceptance", ("acceptance", "provisioning"), "when a create takes stock")
+    balance: Decimal = knob("money", Decimal(10000), "money there is now; a new project begins with it")
+    currency: str = choice("usd", ("usd", "eur"), "currency of the project")
+    euro_rate: Decimal = knob("money", Decimal("0.86"), "euros for a dollar, for prices asked in euros")
+    billing: str = choice(
+        PER_SECOND, (PER_SECOND, REFUNDED, KEPT), "by the second, or by increments paid when they begin"
+    )
+    billing_increment_s: float = knob("positive", 600.0, "machine seconds paid in advance")
+    bill_trash: str = choice(
+        "on_restore", ("on_restore", "always", "never"), "when the time in the trash is charged"
+    )
+    bill_while_deleting: bool = knob("flag", False, "the meter runs until discontinued, not until deleting")
+    bill_no_capacity: bool = knob("flag", False, "an instance in no_capacity goes on costing")
+    run_out_disks: str = choice("trash", ("trash", "destroy"), "where disks go when the balance is empty")
+    volume_gb_month: Decimal = knob("money", Decimal("0.20"), "price of a GB of NVMe for a month")
+
+    prices: dict[str, Any] = knob(
         "prices", {}, "prices that differ: {type: {price_per_hour, spot_price}}; new instances pay them"
     )
-    removed_types: list[str] = _knob("texts", [], "types that left the catalogue")
-    renamed_types: dict[str, str] = _knob("texts_by_text", {}, "types sold under another name: {old: new}")
+    removed_types: list[str] = knob("texts", [], "types that left the catalogue")
+    renamed_types: dict[str, str] = knob("texts_by_text", {}, "types sold under another name: {old: new}")
+    added_types: dict[str, str] = knob(
+        "texts_by_text", {}, "types that appeared: {new: the known one it is like, stock included}"
+    )
+    supported_os: dict[str, list[str]] = knob(
+        "lists_by_text", {}, "images that a type supports, where they differ: {type: [slugs]}"
+    )
 
     def changed(self, values: Any) -> Settings:
         """A copy with some knobs changed; raises `BadSetting` and changes nothing on a bad one."""
-        return _build(self, values)
+        if not isinstance(values, dict):
+            raise BadSetting("settings", values, "an object of knobs")
+        known = {each.name: each.metadata for each in fields(Settings)}
+        new = {name: getattr(self, name) for name in known}
+        for key, value in values.items():
+            if key not in known:
+                raise BadSetting(key, value, "no such knob; known are " + ", ".join(sorted(known)))
+            new[key] = taken(key, value, known[key])
+        return Settings(**new)
 
     def shown(self) -> dict[str, Any]:
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        return {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+
+    @property
+    def has_tags(self) -> bool:
+        return self.tags and not self.tags_refused
 
     @classmethod
     def explained(cls) -> dict[str, str]:
-        return {knob.name: knob.metadata["text"] for knob in fields(cls)}
+        return {each.name: each.metadata["text"] for each in fields(cls)}
 
-
-def _build(base: Settings, values: Any) -> Settings:
-    if not isinstance(values, dict):
-        raise BadSetting("settings", values, "an object of knobs")
-    known = {knob.name: knob.metadata for knob in fields(Settings)}
-    new = {name: getattr(base, name) for name in known}
-    for key, value in values.items():
-        if key not in known:
-            raise BadSetting(key, value, "no such knob; known are " + ", ".join(sorted(known)))
-        new[key] = _taken(key, value, known[key])
-    return Settings(**new)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return round(float(value), 4)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _taken(key: str, value: Any, meta: Mapping[str, Any]) -> Any:
-    kind: str = meta["kind"]
-    if kind.endswith("?") and value is None:
-        return None
-    match kind.rstrip("?"):
-        case "flag" if isinstance(value, bool):
-            return value
-        case "text" if isinstance(value, str) and value:
-            return value
-        case "count" if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            return value
-        case "number" if _is_number(value) and value >= 0:
-            return float(value)
-        case "positive" if _is_number(value) and value > 0:
-            return float(value)
-        case "choice" if any(value == option and type(value) is type(option) for option in meta["options"]):
-            return value
-        case "span" if _is_number(value) and value >= 0:
-            return (float(value), float(value))
-        case "span" if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)):
-            if 0 <= value[0] <= value[1]:
-                return (float(value[0]), float(value[1]))
-        case "texts" if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return list(value)
-        case "texts_by_text" if isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
-            return dict(value)
-        case "object" if isinstance(value, dict):
-            return dict(value)
-        case "money":
-            return money(key, value)
-        case "prices" if isinstance(value, dict):
-            return {name: _price_row(f"{key}.{name}", row) for name, row in value.items()}
-    raise BadSetting(key, value, _expected(kind, meta))
-
-
-def _expected(kind: str, meta: Mapping[str, Any]) -> str:
-    words = {
-        "flag": "true or false",
-        "text": "a text",
-        "count": "a whole number, 0 or more",
-        "number": "a number, 0 or more",
-        "positive": "a number above 0",
-        "span": "[shortest, longest] in machine seconds, or one number",
-        "texts": "a list of texts",
-        "texts_by_text": "an object of texts",
-        "object": "an object",
-        "prices": "{type: {price_per_hour, spot_price}}",
-    }
-    if kind == "choice":
-        return "one of " + ", ".join(str(option) for option in meta["options"])
-    return words[kind.rstrip("?")] + (" or null" if kind.endswith("?") else "")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def money(key: str, value: Any) -> Decimal:
-    try:
-        amount = Decimal(str(value))
-    except InvalidOperation:
-        amount = Decimal(-1)
-    if isinstance(value, bool) or not amount.is_finite() or amount < 0:
-        raise BadSetting(key, value, "an amount of money, 0 or more")
-    return amount
-
-
-def _price_row(key: str, row: Any) -> dict[str, Decimal]:
-    if not isinstance(row, dict) or not set(row) <= {"price_per_hour", "spot_price"}:
-        raise BadSetting(key, row, "an object with price_per_hour, spot_price or both")
-    return {name: money(f"{key}.{name}", value) for name, value in row.items()}
+    @classmethod
+    def expected(cls) -> dict[str, str]:
+        return {each.name: expected(each.metadata) for each in fields(cls)}

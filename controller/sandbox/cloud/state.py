@@ -1,176 +1,146 @@
-"""The whole state of the sandbox cloud at one moment, with its clock, its timers and its money.
+"""One project of the sandbox cloud: its instances, disks, scripts, keys, tags, journal and money.
 
-Everything that happens later is a timer; `advance` fires those that are due in their order, each at
-its own time, so that a clock that leaps an hour shows what an hour of small steps would have shown.
-The one event without a timer is an empty balance: its moment follows from what is running.
+Credentials belong to a project, and everything that a client can list belongs to one too. Time, stock,
+the catalogue and the knobs are the same for all and live in the `Ground`; what others say about those
+to a project is passed on to it.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import random
-import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from controller.sandbox.cloud.billing import Meter, empty_at, seconds
-from controller.sandbox.cloud.catalogue import Catalogue, InstanceType, load
+from controller.sandbox.cloud.billing import SECOND, Account, Meter
+from controller.sandbox.cloud.catalogue import Catalogue, InstanceType
+from controller.sandbox.cloud.ground import Ground, OutcomeRule
 from controller.sandbox.cloud.model import Event, Instance, Outcome, Script, SshKey, Tag, Volume
 from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.spread import Spread
 from controller.sandbox.cloud.stock import Stock
 
-
-@dataclass(slots=True)
-class OutcomeRule:
-    instance_type: str
-    location: str
-    market: str
-    outcome: Outcome
-    left: int | None  # None = for ever
-
-    def takes(self, kind: str, location: str, market: str) -> bool:
-        wanted = ((self.instance_type, kind), (self.location, location), (self.market, market))
-        return self.left != 0 and all(want in ("*", actual) for want, actual in wanted)
+FIRST_PROJECT = "default"
 
 
 @dataclass(slots=True)
 class State:
-    settings: Settings
-    clock: Callable[[], float]
-    rng: random.Random
-    catalogue: Catalogue = field(default_factory=load)
-    stock: Stock = field(init=False)
-    now: float = field(init=False)
-    credit: Decimal = field(init=False)  # all money ever paid in
+    ground: Ground
+    project: str = FIRST_PROJECT
+    account: Account = field(init=False)
     instances: dict[str, Instance] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     scripts: dict[str, Script] = field(default_factory=dict)
     ssh_keys: dict[str, SshKey] = field(default_factory=dict)
     tags: dict[tuple[str, str], Tag] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    outcomes: list[OutcomeRule] = field(default_factory=list)
     creates: int = 0
     on_empty: Callable[[], None] | None = None  # what happens when the balance is used up
-    _empty: tuple[float | None] | None = None  # the moment of an empty balance, while nothing changes it
-    _timers: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
-    _order: Iterator[int] = field(default_factory=itertools.count)
-    _addresses: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        self.stock = Stock(self.catalogue)
-        self.now = self.clock()
-        self.credit = self.settings.balance
+        settings = self.settings
+        self.account = Account(
+            settings.balance, settings.billing, round(settings.billing_increment_s * SECOND)
+        )
+        self.ground.payers.append(self)
 
-    # -- time
+    # -- what all projects share
+
+    @property
+    def settings(self) -> Settings:
+        return self.ground.settings
+
+    @property
+    def now(self) -> float:
+        return self.ground.now
+
+    @property
+    def rng(self) -> random.Random:
+        return self.ground.rng
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self.ground.catalogue
+
+    @property
+    def stock(self) -> Stock:
+        return self.ground.stock
+
+    @property
+    def outcomes(self) -> list[OutcomeRule]:
+        return self.ground.outcomes
+
+    @outcomes.setter
+    def outcomes(self, rules: list[OutcomeRule]) -> None:
+        self.ground.outcomes = rules
 
     def advance(self) -> None:
-        """Let everything happen that is due by the clock."""
-        target = max(self.now, self.clock())
-        while True:
-            empty = self.empty_moment()
-            timer = self._timers[0][0] if self._timers else None
-            if empty is not None and empty <= target and (timer is None or empty <= timer):
-                self.now = max(self.now, empty)
-                self._run_empty()
-            elif timer is not None and timer <= target:
-                when, _, action = heapq.heappop(self._timers)
-                self.now = max(self.now, when)
-                action()
-            else:
-                break
-        self.now = target
+        self.ground.advance()
 
     def next_moment(self) -> float | None:
-        """When something will happen next."""
-        moments = [moment for moment in (self.empty_moment(),) if moment is not None]
-        moments += [self._timers[0][0]] if self._timers else []
-        return min(moments, default=None)
+        return self.ground.next_moment()
 
     def later(self, machine_seconds: float, action: Callable[[], None]) -> None:
-        when = self.now + machine_seconds / self.settings.speed
-        heapq.heappush(self._timers, (when, next(self._order), action))
+        self.ground.later(machine_seconds, action)
 
-    def draw(self, span: tuple[float, float]) -> float:
-        return self.rng.uniform(*span)
+    def draw(self, spread: Spread) -> float:
+        return self.ground.draw(spread)
+
+    def sold(self) -> Mapping[str, InstanceType]:
+        return self.ground.sold()
+
+    def type_named(self, name: str) -> InstanceType | None:
+        return self.ground.sold().get(name)
+
+    def outcome_for(self, kind: str, location: str, market: str) -> Outcome | None:
+        return self.ground.outcome_for(kind, location, market)
+
+    def new_id(self) -> str:
+        return self.ground.new_id()
+
+    def change(self, settings: Settings, *, balance: Decimal | None = None) -> None:
+        """New knobs, for every project; the balance is this one's alone."""
+        ground = self.ground
+        ground.change(settings)
+        for payer in ground.payers:
+            if isinstance(payer, State):
+                increment = round(settings.billing_increment_s * SECOND)
+                payer.account.rescheme(settings.billing, increment, ground.machine)
+        if balance is not None:
+            self.account.add(balance - self.balance)
 
     # -- money
 
-    def meters(self) -> Iterator[Meter]:
-        for instance in self.instances.values():
-            yield instance.meter
-        for volume in self.volumes.values():
-            yield volume.meter
-
     def cost(self, things: Iterable[Instance] | Iterable[Volume]) -> Decimal:
-        increment = None if self.settings.refund_unused else Decimal(str(self.settings.billing_increment_s))
-        return sum(
-            (thing.meter.cost(self.now, self.settings.speed, increment) for thing in things), Decimal(0)
-        )
+        return sum((self.account.cost(thing.meter, self.ground.machine) for thing in things), Decimal(0))
 
     @property
     def balance(self) -> Decimal:
-        return self.credit - self.cost(self.instances.values()) - self.cost(self.volumes.values())
-
-    def empty_moment(self) -> float | None:
-        if self._empty is None:
-            self._empty = (empty_at(self.balance, self.meters(), self.now, self.settings.speed),)
-        return self._empty[0]
+        return self.account.balance(self.ground.machine)
 
     def start(self, meter: Meter) -> None:
-        meter.start(self.now)
-        self._empty = None
+        if meter.began_at is None:
+            meter.began_at = self.now
+        self.account.start(meter, self.ground.machine)
 
     def stop(self, meter: Meter) -> None:
-        meter.stop(self.now, self.settings.speed)
-        self._empty = None
+        if meter.since is not None:
+            meter.ended_at = self.now
+        self.account.stop(meter, self.ground.machine)
 
-    def charge(self, meter: Meter, machine_seconds: float) -> None:
-        """Bill time that was not metered while it passed."""
-        meter.ran += seconds(machine_seconds)
-        self._empty = None
+    def next_payment(self) -> int | None:
+        return self.account.next_moment(self.ground.machine)
 
-    def change(self, settings: Settings, *, balance: Decimal | None = None) -> None:
-        """New knobs. Timers under way keep their moment; meters are booked at the old speed first."""
-        for meter in self.meters():
-            meter.settle(self.now, self.settings.speed)
-        self.settings = settings
-        if balance is not None:
-            self.credit += balance - self.balance
-        self._empty = None
-
-    def _run_empty(self) -> None:
-        for meter in self.meters():  # no cent below zero: what runs ends now, whoever listens
-            self.stop(meter)
+    def pay(self) -> None:
+        if self.account.pay(self.ground.machine):
+            return
+        for meter in self.account.stop_all(self.ground.machine):  # no cent below zero, whoever listens
+            meter.ended_at = self.now
         if self.on_empty is not None:
             self.on_empty()
 
-    # -- catalogue as it is sold today
-
-    def sold(self) -> Iterator[tuple[str, InstanceType]]:
-        """Types by the name they are sold under."""
-        for name, kind in self.catalogue.types.items():
-            if name not in self.settings.removed_types:
-                yield self.settings.renamed_types.get(name, name), kind
-
-    def type_named(self, name: str) -> InstanceType | None:
-        return dict(self.sold()).get(name)
-
-    def price(self, kind: InstanceType, *, spot: bool) -> Decimal:
-        row: dict[str, Any] = self.settings.prices.get(kind.instance_type, {})
-        listed: Decimal = row.get("spot_price" if spot else "price_per_hour", kind.price(spot=spot))
-        return listed
-
-    # -- names
-
-    def new_id(self) -> str:
-        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
-
-    def new_ip(self) -> str:
-        number = next(self._addresses)
-        return f"198.{18 + number // 65536 % 2}.{number // 256 % 256}.{number % 256}"
+    # -- names and notes
 
     def tag(self, key: str, value: str) -> Tag:
         """The project-wide tag of this pair."""
@@ -184,18 +154,9 @@ class State:
         instance: Instance,
         action: str,
         *,
-        by_user: bool = False,
+        by: str = "",
         error: str | None = None,
         **properties: Any,
     ) -> None:
-        self.events.append(
-            Event(self.new_id(), self.now, instance.id, action, by_user, error, dict(properties))
-        )
-
-    def outcome_for(self, kind: str, location: str, market: str) -> Outcome | None:
-        for rule in self.outcomes:
-            if rule.takes(kind, location, market):
-                if rule.left is not None:
-                    rule.left -= 1
-                return rule.outcome
-        return None
+        """An event for the journal; `by` is who asked for it: api, console or nobody."""
+        self.events.append(Event(self.new_id(), self.now, instance.id, action, by, error, dict(properties)))

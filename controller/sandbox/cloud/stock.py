@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.sandbox.cloud.catalogue import MARKETS, Catalogue
-from controller.sandbox.cloud.settings import BadSetting
+from controller.sandbox.cloud.knobs import BadSetting
 
 Place = tuple[str, str, str]  # type, location, market
 
@@ -42,16 +42,19 @@ class Stock:
 
     def replace(self, rows: Any) -> int:
         """Set the free counts row by row, later rows over earlier ones; `*` means all."""
-        if not isinstance(rows, list):
-            raise BadSetting("stock", rows, "a list of {instance_type, location, market, count}")
         free = dict(self._free)
         changed = 0
-        for index, row in enumerate(rows):
-            count, places = self._row(f"stock[{index}]", row)
+        for count, places in self.read(rows):
             free.update(dict.fromkeys(places, count))
             changed += len(places)
         self._free = free
         return changed
+
+    def read(self, rows: Any, at: str = "stock") -> list[tuple[int | None, list[Place]]]:
+        """What rows mean; raises `BadSetting`."""
+        if not isinstance(rows, list):
+            raise BadSetting(at, rows, "a list of {instance_type, location, market, count}")
+        return [self._row(f"{at}[{index}]", row) for index, row in enumerate(rows)]
 
     def _row(self, at: str, row: Any) -> tuple[int | None, list[Place]]:
         keys = {"instance_type", "location", "market", "count"}

@@ -2,14 +2,15 @@
 
 Keys are lower-cased by the server, the same pair has one project-wide id, and linking it twice is a
 409. A delete names the tag's id; one client deletes by key, so that is taken too. With the knob off
-there are no tags: they are ignored in bodies, absent in answers, and their paths do not exist.
+there are no tags: they are ignored in bodies, absent in answers, and their paths do not
+exist; another makes them an error, as if the account could not have them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from controller.sandbox.cloud.answers import Refusal, invalid, json_object
+from controller.sandbox.cloud.answers import Refusal, invalid, json_object, unknown_path
 from controller.sandbox.cloud.model import Instance, Tag, Volume
 from controller.sandbox.cloud.state import State
 from controller.sandbox.wire import Request, Response
@@ -19,7 +20,9 @@ LONGEST_KEY, LONGEST_VALUE = 63, 127
 
 
 def parse_tags(state: State, raw: Any) -> list[Tag]:
-    if raw is None or not state.settings.tags:
+    if raw is not None and state.settings.tags_refused:
+        raise invalid("property tags should not exist")
+    if raw is None or not state.settings.has_tags:
         return []
     if not isinstance(raw, list):
         raise invalid("tags must be an array")
@@ -40,21 +43,21 @@ def _parse_tag(state: State, raw: Any) -> Tag:
 
 def wanted_tags(state: State, request: Request) -> list[tuple[str, str | None]]:
     """The `?tag=` filters: all have to hold, `key` alone means any value."""
-    if not state.settings.tags:
+    if not state.settings.has_tags:
         return []
     pairs = [text.partition("=") for text in request.query.get("tag", [])]
     return [(key.lower(), value if sign else None) for key, sign, value in pairs]
 
 
 def has_tags(thing: Instance | Volume, wanted: list[tuple[str, str | None]]) -> bool:
-    return all(
+    return not wanted or all(
         any(tag.key == key and value in (None, tag.value) for tag in thing.tags) for key, value in wanted
     )
 
 
 def _owner(state: State, kind: str, thing_id: str) -> Instance | Volume:
-    if not state.settings.tags or kind not in ("instances", "volumes"):
-        raise Refusal(404, "Resource not found")
+    if not state.settings.has_tags or kind not in ("instances", "volumes"):
+        raise unknown_path(state.settings)
     found: Instance | Volume | None
     found = state.instances.get(thing_id) if kind == "instances" else state.volumes.get(thing_id)
     if found is None:

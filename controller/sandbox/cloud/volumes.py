@@ -11,10 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.sandbox.cloud import disks
-from controller.sandbox.cloud.answers import Refusal, id_answer, id_list, invalid, json_object
-from controller.sandbox.cloud.billing import HOURS_IN_MONTH
+from controller.sandbox.cloud.answers import (
+    Refusal,
+    id_answer,
+    id_list,
+    invalid,
+    json_object,
+    list_answer,
+)
+from controller.sandbox.cloud.billing import HOURS_IN_MONTH, volume_hourly
 from controller.sandbox.cloud.model import DESTROY, TRASH, Instance, Volume
-from controller.sandbox.cloud.order import read_disk_fields
+from controller.sandbox.cloud.order import VOLUME_TYPES, read_disk_fields
 from controller.sandbox.cloud.state import State
 from controller.sandbox.cloud.tags import has_tags, parse_tags, wanted_tags
 from controller.sandbox.wire import Request, Response
@@ -34,6 +41,8 @@ STATUSES = (
     "canceling",
     "canceled",
 )
+UNAVAILABLE = ("cancel", "create", "export", "transfer")  # in the document, explained nowhere
+ACTIONS = ("attach", "detach", "delete", "rename", "resize", "restore", "clone", *UNAVAILABLE)
 
 
 def list_all(state: State, request: Request) -> Response:
@@ -46,13 +55,12 @@ def list_all(state: State, request: Request) -> Response:
         for volume in state.volumes.values()
         if (volume.status == status if status else volume.live) and has_tags(volume, wanted)
     ]
-    return Response.of_json(200, rows)
+    return list_answer(rows, state.settings)
 
 
 def list_trash(state: State) -> Response:
-    return Response.of_json(
-        200, [volume.shown(state.settings) for volume in state.volumes.values() if volume.in_trash]
-    )
+    rows = [volume.shown(state.settings) for volume in state.volumes.values() if volume.in_trash]
+    return list_answer(rows, state.settings)
 
 
 def find(state: State, volume_id: str) -> Volume:
@@ -79,19 +87,18 @@ def create(state: State, request: Request) -> Response:
     instances = [
         _target(state, one, location) for one in (id_list(targets, "instance_id") if targets else [])
     ]
-    _check_quota(state, size)
+    disks.check_quota(state, size, 1)
+    _check_money(state, size)
     volume = disks.make(state, name=name, size=size, kind=kind, location=location, tags=tags)
     for instance in instances:
-        disks.attach(volume, instance)
-    return id_answer(202, volume.id, state.settings.id_body)
+        disks.attach(state, volume, instance, slowly=True)
+    return id_answer(202, volume.id, state.settings)
 
 
-def _check_quota(state: State, size: int) -> None:
-    settings = state.settings
-    if settings.storage_quota_gb is not None and disks.stored_gb(state) + size > settings.storage_quota_gb:
-        raise invalid("Storage limit exceeded")
-    if settings.volume_quota is not None and disks.in_quota(state) >= settings.volume_quota:
-        raise invalid("Volume limit exceeded")
+def _check_money(state: State, size: int) -> None:
+    hourly = volume_hourly(size, state.settings.volume_gb_month)
+    if not state.account.affords(hourly, state.ground.machine):
+        raise Refusal(402, "Insufficient funds")
 
 
 def _target(state: State, instance_id: Any, location: str) -> Instance:
@@ -128,14 +135,14 @@ def _delete(state: State, volume: Volume, *, permanent: bool) -> bool:
             raise invalid(f"Volume {volume.id} is already permanently deleted")
         return False
     if volume.in_trash:
-        volume.destroyed = permanent
+        if permanent:
+            disks.destroy(state, volume)
         return permanent
     if volume.fate in (TRASH, DESTROY):
         sharper = permanent and volume.fate == TRASH
         volume.fate = DESTROY if permanent else volume.fate
         return sharper
     _check_untouched(state, volume)
-    disks.detach(state, volume)
     wait = state.draw(state.settings.volume_delete_s)
     disks.condemn(state, volume, DESTROY if permanent else TRASH, wait)
     return True
@@ -147,10 +154,16 @@ def _delete(state: State, volume: Volume, *, permanent: bool) -> bool:
 def act(state: State, request: Request) -> Response:
     body = json_object(request)
     ids, action = id_list(body.get("id", body.get("ids")), "id"), body.get("action")
+    if not isinstance(action, str) or action not in ACTIONS:
+        raise invalid(f"Invalid action {action}")
     volumes = [find(state, volume_id) for volume_id in ids]
+    if action in UNAVAILABLE:
+        raise Refusal(403, f"Action {action} is not available")
     if action == "clone":
-        return Response.of_json(202, [_clone(state, volume, body) for volume in volumes])
-    changed = [_act_on(state, volume, str(action), body) for volume in volumes]
+        copies = [_clone(state, volume, body) for volume in volumes]
+        as_object = state.settings.clone_answer == "object"
+        return Response.of_json(202, {"id": copies[0]} if as_object else copies)
+    changed = [_act_on(state, volume, action, body) for volume in volumes]
     return Response(202 if any(changed) else 204)
 
 
@@ -160,27 +173,27 @@ def _act_on(state: State, volume: Volume, action: str, body: Mapping[str, Any]) 
     if action == "restore":
         if not volume.in_trash:
             raise invalid("Only a volume in the trash can be restored")
+        _check_money(state, volume.size)
         disks.restore(state, volume)
         return True
     if not volume.live or volume.fate is not None:
         raise Refusal(403, "Can't change a deleted volume")
     if action == "detach":
         _check_untouched(state, volume)
-        disks.detach(state, volume)
+        disks.detach(state, volume, state.settings.volume_change_s)
     elif action == "attach":
         if volume.instance_id is not None:
             raise invalid("The volume is attached already")
-        disks.attach(volume, _target(state, body.get("instance_id"), volume.location))
+        target = _target(state, body.get("instance_id"), volume.location)
+        disks.attach(state, volume, target, slowly=True)
     elif action == "rename":
         volume.name = _name(body)
-    elif action == "resize":
+    else:
         size = body.get("size")
         if not isinstance(size, int) or isinstance(size, bool) or size < volume.size:
             raise invalid("size must be an integer, and not smaller than now")
-        _check_quota(state, size - volume.size)
+        disks.check_quota(state, size - volume.size)
         disks.resize(state, volume, size)
-    else:
-        raise invalid(f"Invalid action {action}")
     return True
 
 
@@ -194,14 +207,19 @@ def _name(body: Mapping[str, Any]) -> str:
 def _clone(state: State, volume: Volume, body: Mapping[str, Any]) -> str:
     if not volume.live:
         raise Refusal(403, "Can't clone a deleted volume")
-    _check_quota(state, volume.size)
+    kind, name = body.get("type") or volume.type, body.get("name") or volume.name
+    if kind not in VOLUME_TYPES or not isinstance(name, str):
+        raise invalid(f"Invalid volume type {kind}" if isinstance(name, str) else "name must be a string")
+    disks.check_quota(state, volume.size, 1)
+    _check_money(state, volume.size)
     copy = disks.make(
         state,
-        name=body.get("name") or volume.name,
+        name=name,
         size=volume.size,
-        kind=body.get("type") or volume.type,
+        kind=kind,
         location=volume.location,
         os_image=volume.os_image,
+        during="cloning",
     )
     return copy.id
 

@@ -1,0 +1,79 @@
+"""What a path of the API is: what it does, what it takes, and every way in which it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from controller.sandbox.cloud.schemas import COUNT, TEXT, Schema, many, ref
+from controller.sandbox.cloud.state import State
+from controller.sandbox.wire import Request, Response
+
+Params = Mapping[str, str]
+Endpoint = Callable[[State, Request, Params], Response]
+Content = Mapping[str, Schema]  # by media type; nothing = an empty body
+
+JSON, PLAIN = "application/json", "text/plain"
+EMPTY: Content = {}
+ERROR: Content = {JSON: ref("Error")}
+ID: Content = {PLAIN: ref("Id"), JSON: {"anyOf": [ref("Id"), {"type": "object", "required": ["id"]}]}}
+PAGED = {"page": COUNT, "pageSize": COUNT}
+TAG_FILTER = {"tag": many(TEXT)}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str
+    summary: str
+    endpoint: Endpoint
+    answers: Mapping[int, Content]
+    query: Mapping[str, Schema]
+    body: Schema | None
+    public: bool
+    parts: tuple[str, ...]
+
+    def match(self, method: str, parts: tuple[str, ...]) -> Params | None:
+        if method != self.method or len(parts) != len(self.parts):
+            return None
+        pairs = list(zip(self.parts, parts, strict=True))
+        if any(want != have for want, have in pairs if not want.startswith("{")):
+            return None
+        return {want[1:-1]: have for want, have in pairs if want.startswith("{")}
+
+
+def route(
+    line: str,
+    summary: str,
+    endpoint: Endpoint,
+    answers: Mapping[int, Content],
+    *refusals: int,
+    query: Mapping[str, Schema] | None = None,
+    body: Schema | None = None,
+    public: bool = False,
+) -> Route:
+    """A path by "METHOD /path/{name}"; `refusals` are the statuses of its errors."""
+    method, path = line.split(" ")
+    # A missing User-Agent (a knob) is a 400 anywhere, a token is needed but for public paths, and the
+    # limits hold for all (for public paths: a knob).
+    common = (400, 429) if public else (400, 401, 429)
+    told = {**answers, **dict.fromkeys(refusals + common, ERROR)}
+    return Route(
+        method, path, summary, endpoint, dict(sorted(told.items())), query or {}, body, public, split(path)
+    )
+
+
+def ok(schema: Schema) -> Mapping[int, Content]:
+    return {200: {JSON: schema}}
+
+
+def split(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)
+
+
+def find(routes: tuple[Route, ...], method: str, parts: tuple[str, ...]) -> tuple[Route, Params] | None:
+    for each in routes:
+        params = each.match(method, parts)
+        if params is not None:
+            return each, params
+    return None
