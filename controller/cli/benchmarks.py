@@ -38,3 +38,10 @@ def memory(*, as_json: bool, nodes: int, pods: int) -> None:
 
     set_up("error", "text")
     _show("memory", asyncio.run(measure(nodes, pods)), as_json)
+
+
+def cloud(*, as_json: bool, seconds: float, clients: int, instances: int) -> None:
+    from controller.sandbox.bench.cloud import measure
+
+    set_up("error", "text")
+    _show("cloud", asyncio.run(measure(seconds, clients, instances)), as_json)

@@ -280,6 +280,19 @@ def bench_memory(
     memory(as_json=as_json, nodes=nodes, pods=pods)
 
 
+@bench_app.command("cloud")
+def bench_cloud(
+    as_json: Json = False,
+    seconds: Annotated[float, typer.Option(min=1, help="Of each of the two crowds.")] = 60,
+    clients: Annotated[int, typer.Option(min=1)] = 200,
+    instances: Annotated[int, typer.Option(min=1)] = 2000,
+) -> None:
+    """The sandbox cloud: how long its large lists take, and whether a crowd of clients meets an error."""
+    from controller.cli.benchmarks import cloud
+
+    cloud(as_json=as_json, seconds=seconds, clients=clients, instances=instances)
+
+
 def main() -> None:
     """The entry point of the process."""
     _leave(outcome())
