@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,15 +13,33 @@ from verda import VerdaClient
 from verda.exceptions import APIException
 
 from tests.e2e.programs import PROGRAM, SOON, started
+from tests.sandbox_cloud.sdk_surface import Walk, surface
+
+SCENARIO = """
+- {event: plant, things: [{instance: {hostname: stranger, is_spot: true}}, {disk: {name: lost}}]}
+- {fault: answer, status: 503, path: /locations, body: {code: service_unavailable, message: not today}}
+- {event: evict, hostname: stranger, at_s: 1600}
+"""
 
 
-@pytest.fixture
-def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with started([PROGRAM, "sandbox", "cloud", "--port", "0", "--speed", "400"], tmp_path) as running:
+@contextlib.contextmanager
+def served(folder: Path, *words: str) -> Iterator[Any]:
+    command = [PROGRAM, "sandbox", "cloud", "--port", "0", "--speed", "400", *words]
+    with started(command, folder) as running:
         url = running.line()
         assert url.startswith("http://127.0.0.1:")
         yield VerdaClient("an-id", "a-secret", base_url=url.rstrip("/").removesuffix("/v1") + "/v1")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Any]:
+    with served(tmp_path) as client:
+        yield client
 
 
 def eventually(holds: Callable[[], bool], what: str) -> None:
@@ -105,3 +124,23 @@ def test_a_wrong_order_is_an_error_of_the_sdks_own_kind(cloud: Any) -> None:
             wait_for_status=None,
         )
     assert cloud.instances.get() == []
+
+
+def test_everything_that_the_sdk_can_do_with_machines_works(tmp_path: Path) -> None:
+    knobs = tmp_path / "knobs.yaml"
+    knobs.write_text("rate_limits: false\n")
+    with served(tmp_path, "--settings", str(knobs)) as client:
+        used = Walk(client, SOON).all()
+        assert surface(client) - used == set()
+
+
+def test_a_scenario_begins_with_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(SCENARIO)
+    with served(tmp_path, "--scenario", str(path)) as client:
+        assert [one.hostname for one in client.instances.get()] == ["stranger"]
+        assert "lost" in [one.name for one in client.volumes.get()]
+        with pytest.raises(APIException, match="not today"):
+            client.locations.get()
+        assert client.locations.get()
+        eventually(lambda: client.instances.get() == [], "the stranger is evicted")

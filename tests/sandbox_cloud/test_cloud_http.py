@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import requests
 from verda import VerdaClient
 from verda.exceptions import APIException
 
@@ -19,6 +20,8 @@ from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.shell import Running, serve
 from controller.sandbox.wire import Request, Response, Stream
+
+from .sdk_surface import NOWHERE, Walk, error_codes, surface
 
 SPEED = 20_000  # a boot of minutes passes in hundredths of a second
 
@@ -31,75 +34,50 @@ async def cloud() -> AsyncIterator[Running]:
     await running.stop()
 
 
-def _drive(url: str) -> None:
-    """A whole life through the SDK, which is synchronous."""
-    client = VerdaClient("id", "secret", base_url=f"{url}/v1")
-    types = {one.instance_type: one for one in client.instance_types.get()}
-    assert types["1A100.22V"].price_per_hour == 1.29
-    assert client.instances.is_available("1A100.22V", is_spot=True, location_code="FIN-03") is True
-    assert {row["location_code"] for row in client.instances.get_availabilities(is_spot=False)} == {
-        "FIN-01",
-        "FIN-02",
-        "FIN-03",
-        "ICE-01",
-    }
-    image = client.images.get(instance_type="1A100.22V")[-1]
-    assert client.locations.get()[0]["code"] == "FIN-01"
-    assert client.volume_types.get()[0].price_per_month_per_gb == 0.2
-    script = client.startup_scripts.create("gpuas-boot", "#!/bin/bash\n")
-    assert client.startup_scripts.get_by_id(script.id).script == "#!/bin/bash\n"
-    key = client.ssh_keys.create("me", "ssh-ed25519 AAAA")
-    assert client.ssh_keys.get_by_id(key.id).name == "me"
-
-    instance = client.instances.create(
-        "1A100.22V",
-        image.image_type,
-        "home-a100-abcdefghij",
-        "gpuas home abcdefghij",
-        ssh_key_ids=[key.id],
-        startup_script_id=script.id,
-        os_volume={"name": "home-a100-abcdefghij", "size": 100},
-        wait_for_status="running",
-        initial_interval=0.01,
-        max_interval=0.01,
-    )
-    assert (instance.status, instance.location, bool(instance.ip)) == ("running", "FIN-03", True)
-    client.startup_scripts.delete_by_id(script.id)
-    volume_id = str(instance.os_volume_id)
-    assert client.volumes.get_by_id(volume_id).instance_id == instance.id
-    client.instances.action(instance.id, "delete", volume_ids=[volume_id], delete_permanently=True)
-    deadline = time.monotonic() + 5
-    while client.instances.get() or client.volumes.get():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert client.volumes.get_in_trash() == []
-    assert client.instances.get_by_id(instance.id).status == "discontinued"
-    client.instances.action(instance.id, "delete")
-    assert 9_990 < client.balance.get().amount < 10_000
-    with pytest.raises(APIException) as refused:
-        client.instances.get_by_id("00000000-0000-4000-8000-000000000000")
-    assert refused.value.code == "not_found"
+async def test_the_whole_surface_of_the_unmodified_sdk_works(cloud: Running) -> None:
+    client = await asyncio.to_thread(VerdaClient, "id", "secret", f"{cloud.url}/v1")
+    used = await asyncio.to_thread(Walk(client, 10).all)
+    assert surface(client) - used == set()
 
 
-def _keep_and_throw_away(url: str) -> None:
-    client = VerdaClient("id", "secret", base_url=f"{url}/v1")
-    volume = client.volumes.create("NVMe", "data", 50)
-    client.volumes.rename(volume.id, "other")
-    client.volumes.increase_size(volume.id, 60)
-    assert client.volumes.clone(volume.id, "copy").size == 60
-    client.volumes.delete_by_id(volume.id)
-    deadline = time.monotonic() + 5
-    while [one.name for one in client.volumes.get_in_trash()] != ["other"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+async def test_every_error_code_of_the_sdk_can_be_met(cloud: Running) -> None:
+    async with aiohttp.ClientSession() as http:
+        rule = {"path": "/locations", "fault": "answer", "status": 500}
+        rule["body"] = {"code": "server_error", "message": "Internal server error"}
+        await http.put(f"{cloud.url}/_sandbox/faults", json=[rule])
+        await http.put(f"{cloud.url}/_sandbox/stock", json=[{"market": "spot", "count": 0}])
+        met = await asyncio.to_thread(_codes, VerdaClient, cloud.url)
+    assert met == error_codes()
 
 
-async def test_the_unmodified_sdk_buys_and_deletes_a_machine(cloud: Running) -> None:
-    await asyncio.to_thread(_drive, cloud.url)
+def _codes(make: Any, url: str) -> set[str]:
+    client = make("id", "secret", f"{url}/v1")
+    instances, order = client.instances, {"wait_for_status": None, "description": "", "hostname": "m"}
+    machine = {"instance_type": "1A100.22V", "image": "ubuntu-24.04"}
+    up = instances.create(**machine, **order | {"wait_for_status": "running", "initial_interval": 0.01})
+    calls: list[Any] = [
+        lambda: instances.create("none", "ubuntu-24.04", **order),
+        lambda: instances.get_by_id(NOWHERE),
+        lambda: client.volumes.detach(up.os_volume_id),
+        lambda: client.locations.get(),
+        lambda: instances.create(**machine, **order, is_spot=True),
+        lambda: _broke(url) or instances.create(**machine, **order),
+        lambda: _revoked(url) or client.balance.get(),
+    ]
+    codes = set()
+    for call in calls:
+        with pytest.raises(APIException) as refused:
+            call()
+        codes.add(refused.value.code)
+    return codes
 
 
-async def test_the_unmodified_sdk_moves_disks_to_the_trash(cloud: Running) -> None:
-    await asyncio.to_thread(_keep_and_throw_away, cloud.url)
+def _broke(url: str) -> None:
+    requests.put(f"{url}/_sandbox/settings", json={"balance": 0}, timeout=5)
+
+
+def _revoked(url: str) -> None:
+    requests.post(f"{url}/_sandbox/revoke-tokens", timeout=5)
 
 
 async def _order(http: aiohttp.ClientSession, url: str) -> aiohttp.ClientResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 from controller.sandbox.cloud.command import build, read_file, read_scenario_file
 from controller.sandbox.cloud.events import EVENTS
 from controller.sandbox.cloud.knobs import BadSetting
+from controller.sandbox.cloud.openapi import description
 from controller.sandbox.cloud.scenario import read_scenario
 from controller.sandbox.wire import Request
+from tests.cli.commands import cli
 
 from .world import ORDER, Cloud, refusal
 
@@ -378,6 +381,30 @@ def test_a_scenario_file_is_yaml_or_json(tmp_path: Path) -> None:
     for path, sentence in ((bad, "scenario_file: got"), (tmp_path / "none", "scenario_file: got")):
         with pytest.raises(BadSetting, match=sentence):
             read_scenario_file(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[{event: explode}]", 'scenario[0].event: got "explode", expected one of settings'),
+        ("{}", "scenario: got {}, expected a list of faults and events"),
+        ("[", "scenario_file: got"),
+    ],
+)
+async def test_with_a_bad_scenario_the_program_does_not_start(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    code, out, complaint = await cli("sandbox", "cloud", "--scenario", str(path), env={})
+    assert (code, out) == (2, "")
+    assert complaint.startswith(sentence)
+
+
+async def test_the_program_prints_its_description() -> None:
+    code, out, _ = await cli("sandbox", "cloud", "--openapi", env={})
+    assert code == 0
+    assert json.loads(out) == json.loads(json.dumps(description()))
 
 
 def test_faults_of_a_scenario_are_those_of_the_faults_path() -> None:
