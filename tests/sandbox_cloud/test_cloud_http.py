@@ -140,6 +140,23 @@ async def test_a_fault_hits_a_create_before_or_after_it_counts(
             assert (await state.json())["creates"] == creates
 
 
+async def test_the_token_endpoint_can_be_broken_or_silent(cloud: Running) -> None:
+    grant = {"grant_type": "client_credentials", "client_id": "a", "client_secret": "b"}
+    rules = [
+        {"path": "/oauth2/token", "fault": "answer", "status": 500, "body": "<html>"},
+        {"path": "/oauth2/token", "fault": "hang"},
+    ]
+    brief = aiohttp.ClientTimeout(total=0.3)
+    async with aiohttp.ClientSession(timeout=brief) as http:
+        await http.put(f"{cloud.url}/_sandbox/faults", json=rules)
+        async with http.post(f"{cloud.url}/v1/oauth2/token", json=grant) as answer:
+            assert (answer.status, await answer.text()) == (500, "<html>")
+        with pytest.raises(TimeoutError):
+            await http.post(f"{cloud.url}/v1/oauth2/token", json=grant)
+        async with http.post(f"{cloud.url}/v1/oauth2/token", json=grant) as answer:
+            assert answer.status == 200
+
+
 class _Streaming:
     """A core with one endless stream, to see how the shell carries it."""
 
