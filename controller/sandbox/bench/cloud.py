@@ -51,7 +51,9 @@ class Tally:
         }
 
 
-async def measure(seconds: float = 60, clients: int = 200, instances: int = 2000) -> dict[str, Any]:
+async def measure(
+    seconds: float = 60, clients: int = 200, instances: int = 2000, pause: float = PAUSE
+) -> dict[str, Any]:
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)
     async with _cloud() as url, aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
@@ -59,9 +61,9 @@ async def measure(seconds: float = 60, clients: int = 200, instances: int = 2000
         await _tell(http, "POST", f"{url}/_sandbox/events", {"event": "plant", "things": [planted]})
         found: dict[str, Any] = {"list": await _lists(http, url)}
         found["clients"] = clients
-        found["one project, no limits"] = await _crowd(http, url, clients, seconds)
+        found["one project, no limits"] = await _crowd(http, url, clients, seconds, pause)
         await _tell(http, "PUT", f"{url}/_sandbox/settings", LIMITED)
-        found["a project each, limits"] = await _crowd(http, url, clients, seconds)
+        found["a project each, limits"] = await _crowd(http, url, clients, seconds, pause)
     return found | measured_on()
 
 
@@ -108,22 +110,28 @@ async def _lists(http: aiohttp.ClientSession, url: str) -> dict[str, Any]:
     return {"instances": len(rows), "kilobytes": size // 1000, **_percentiles(took)}
 
 
-async def _crowd(http: aiohttp.ClientSession, url: str, clients: int, seconds: float) -> dict[str, Any]:
+async def _crowd(
+    http: aiohttp.ClientSession, url: str, clients: int, seconds: float, pause: float
+) -> dict[str, Any]:
     tally = Tally()
     end = time.perf_counter() + seconds
     began = time.perf_counter()
-    await asyncio.gather(*(_Client(http, url, f"client-{n}", tally).work(end) for n in range(clients)))
+    crowd = [_Client(http, url, f"client-{number}", tally, pause) for number in range(clients)]
+    await asyncio.gather(*(client.work(end) for client in crowd))
     return tally.shown(time.perf_counter() - began)
 
 
 class _Client:
-    def __init__(self, http: aiohttp.ClientSession, url: str, name: str, tally: Tally) -> None:
+    def __init__(
+        self, http: aiohttp.ClientSession, url: str, name: str, tally: Tally, pause: float = 0.0
+    ) -> None:
+        self._pause = pause
         self._http, self._url, self._name, self._tally = http, url, name, tally
         self._rng = random.Random(name)
         self.headers: dict[str, str] = {}
 
     async def work(self, end: float) -> None:
-        await asyncio.sleep(self._rng.uniform(0, PAUSE))
+        await asyncio.sleep(self._rng.uniform(0, self._pause))
         await self.log_in()
         number = 0
         while time.perf_counter() < end:
@@ -165,7 +173,7 @@ class _Client:
         self._tally.machines += 1
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        await asyncio.sleep(PAUSE * self._rng.uniform(0.8, 1.2))
+        await asyncio.sleep(self._pause * self._rng.uniform(0.8, 1.2))
         began = time.perf_counter()
         try:
             async with self._http.request(
