@@ -219,6 +219,7 @@ def _sandbox() -> set[Seen]:
         "PUT stock": [{"count": None}],
         "PUT outcomes": [],
         "PUT scenario": [],
+        "PUT faults": [],
         "POST events": {"event": "revoke_tokens"},
         "POST evict": {"hostname": ORDER["hostname"]},
         "POST instances": ORDER,

@@ -120,6 +120,7 @@ BAD: list[tuple[Any, str]] = [
     ([{"event": "evict", "count": 1.5}], "scenario[0].count: got 1.5, expected a whole number"),
     ([{"event": "evict", "journal": "no"}], 'scenario[0].journal: got "no", expected true or false'),
     ([{"event": "delete", "disks": "burn"}], 'scenario[0].disks: got "burn", expected one of keep'),
+    ([{"event": "fail", "into": "discontinued"}], 'scenario[0].into: got "discontinued", expected a status'),
     ([{"event": "balance"}], "scenario[0].amount: got null, expected an amount of money"),
     ([{"event": "catalogue", "prices": {"a": 1}}], "scenario[0].prices.a: got 1, expected an object with"),
     ([{"event": "plant", "things": []}], "scenario[0].things: got [], expected a list of things to plant"),

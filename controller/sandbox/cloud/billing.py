@@ -138,7 +138,6 @@ class Account:
 
     def add(self, amount: Decimal) -> None:
         self.credit += amount
-        self._broke = False
         self._moment = None
 
     def rescheme(self, scheme: str, increment: int, now: int) -> None:

@@ -123,6 +123,11 @@ def _openapi(world: CloudWorld, state: State, request: Request) -> Response:
     return Response.of_json(200, description())
 
 
+def _faults(world: CloudWorld, state: State, request: Request) -> Response:
+    """Over HTTP the carrier answers this itself; in memory there is none."""
+    return world.faults.handle(request) or Response(404)
+
+
 # -- knobs
 
 
@@ -219,6 +224,9 @@ CONTROLS: Mapping[str, Control] = {
     "PUT settings": Control("Turn some of them", _put_settings, "Knobs", 200, (400,)),
     "PUT stock": Control("Set what is free, row by row", _put_stock, "Stock", 200, (400,)),
     "PUT outcomes": Control("Say how accepted creates fail later", _put_outcomes, "Outcomes", 200, (400,)),
+    "GET faults": Control("The rules in force, and how often each has hit", _faults, "Faults"),
+    "PUT faults": Control("Other rules, instead of these", _faults, "Faults", 200, (400,)),
+    "DELETE faults": Control("No rules", _faults, "Faults"),
     "GET scenario": Control("What is still to come and what has happened", _scenario, "Scenario"),
     "PUT scenario": Control("Begin one, instead of the one before", _put_scenario, "Scenario", 200, (400,)),
     "DELETE scenario": Control("End it; what it did stays done", _end_scenario, "", 204),

@@ -173,6 +173,8 @@ def _fail(fields: Fields) -> Deed:
     """They end in a status that is no good, known or never seen before, and stay there."""
     choice, over = Choice.read(fields), fields.seconds("over_s")
     kind, error = fields.text("into", "error") or "error", fields.text("error") or None
+    if kind in ("deleting", "discontinued"):
+        raise fields.bad("into", "a status that is not the end; for that there are evict and delete")
 
     def do(world: CloudWorld, state: State) -> dict[str, Any]:
         def act(one: Instance) -> None:

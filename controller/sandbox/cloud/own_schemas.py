@@ -105,6 +105,7 @@ OWN: Mapping[str, Schema] = {
             "done": many(shape({"at_s": NUMBER, "what": TEXT, "result": OBJECT})),
         }
     ),
+    "Faults": shape({"faults": many(OBJECT)}),
     "Happened": OBJECT,
     "Description": OBJECT,
 }
