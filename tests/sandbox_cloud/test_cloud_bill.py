@@ -253,7 +253,8 @@ ACTS = st.lists(
 def test_whatever_happens_the_bill_is_right_and_ends_with_the_last_thing(
     acts: list[tuple[str, int, int]], billing: str, trash: str, balance: float
 ) -> None:
-    cloud = Cloud(billing=billing, bill_trash=trash, balance=balance, undeletable_statuses=[])
+    knobs = {"undeletable_statuses": [], "token_ttl_s": 1_000_000}
+    cloud = Cloud(billing=billing, bill_trash=trash, balance=balance, **knobs)
     before = bill(cloud)
     for what, which, wait in acts:
         _act(cloud, what, which)
