@@ -1,4 +1,4 @@
-"""The things in the cloud: instances, disks, scripts, keys, tags and journal events.
+"""The things in the cloud that cost money, instances and disks, and their tags.
 
 Plain records, and how the API shows each. The quirks: an instance says `location` where the request
 said `location_code`, its price is a number where the catalogue has a string, and a volume lists its
@@ -203,59 +203,3 @@ class Instance:
         if settings.has_tags:
             shown["tags"] = [tag.shown() for tag in self.tags]
         return shown | settings.extra_fields
-
-
-@dataclass(frozen=True, slots=True)
-class Script:
-    id: str
-    name: str
-    script: str
-    created_at: float
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "name": self.name,
-            "script": self.script,
-            "created_at": stamp(self.created_at),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SshKey:
-    id: str
-    name: str
-    key: str
-    fingerprint: str | None
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "name": self.name,
-            "key": self.key,
-            "fingerprint": self.fingerprint,
-            "created_by_user_id": USER,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    id: str
-    at: float
-    instance_id: str
-    action: str
-    by: str  # api, console, or nobody
-    error: str | None
-    properties: dict[str, Any]
-
-    def shown(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "created_at": stamp(self.at),
-            "instance_id": self.instance_id,
-            "action_code": self.action,
-            "actor_id": USER if self.by else None,
-            "request_origin": self.by or "system",
-            "error_message": self.error,
-            "properties": self.properties,
-        }

@@ -8,6 +8,7 @@ from typing import Any
 
 from controller.sandbox.cloud.api import PROTECTED, PUBLIC
 from controller.sandbox.cloud.control import CONTROLS
+from controller.sandbox.cloud.given import GIVEN
 from controller.sandbox.cloud.limits import TEXT_BODY
 from controller.sandbox.cloud.own_schemas import OWN
 from controller.sandbox.cloud.routes import ERROR, JSON, PLAIN, Content, Route
@@ -59,7 +60,7 @@ def description() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": {**COMPONENTS, **OWN},
+            "schemas": {**COMPONENTS, **GIVEN, **OWN},
         },
     }
 

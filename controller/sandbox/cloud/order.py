@@ -15,23 +15,14 @@ from typing import Any
 
 from controller.sandbox.cloud.answers import id_list, invalid
 from controller.sandbox.cloud.catalogue import InstanceType
-from controller.sandbox.cloud.model import FATES, KEEP, Script, Tag, Volume
+from controller.sandbox.cloud.disk_orders import Disk, extra_disk, os_disk, text
+from controller.sandbox.cloud.model import Tag, Volume
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.state import State
 from controller.sandbox.cloud.tags import parse_tags
+from controller.sandbox.cloud.texts import Script
 
 HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
-REFUSED_VOLUME_TYPES = ("HDD", "HDD_Shared")
-VOLUME_TYPES = ("NVMe", "NVMe_Shared", "NVMe_Local_Storage")
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    name: str
-    size: int
-    type: str
-    fate: str
-    tags: list[Tag]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ class Order:
 def read_order(state: State, body: Mapping[str, Any]) -> Order:
     settings = state.settings
     kind, type_name = _type(state, body)
-    location = _text(body, "location_code")
+    location = text(body, "location_code")
     if location not in state.catalogue.codes:
         raise invalid(f"Invalid location code {location}")
     hostname = _hostname(state, body)
@@ -78,30 +69,11 @@ def read_order(state: State, body: Mapping[str, Any]) -> Order:
         ssh_key_ids=_ssh_keys(state, body),
         script=_script(state, body),
         tags=parse_tags(state, body.get("tags")),
-        os_disk=_os_disk(state, body, spot),
+        os_disk=os_disk(state, body, spot),
         os_from=os_from,
-        disks=[_extra_disk(state, raw, spot) for raw in _list(body, "volumes")],
+        disks=[extra_disk(state, raw, spot) for raw in _list(body, "volumes")],
         existing=_existing(state, body, location),
     )
-
-
-def read_disk_fields(settings: Settings, raw: Mapping[str, Any]) -> tuple[str, int, str]:
-    """Name, size and type of a disk to be made, as in creates of volumes and of instances."""
-    kind = raw.get("type") or "NVMe"
-    if kind in REFUSED_VOLUME_TYPES:
-        raise invalid("HDD volumes can no longer be created")
-    if kind not in VOLUME_TYPES:
-        raise invalid(f"Invalid volume type {kind}")
-    return _text(raw, "name"), _size(settings, raw.get("size"), 1), kind
-
-
-def _text(body: Mapping[str, Any], key: str) -> str:
-    value = body.get(key)
-    if value is None or value == "":
-        raise invalid(f"{key} is required")
-    if not isinstance(value, str):
-        raise invalid(f"{key} must be a string")
-    return value
 
 
 def _list(body: Mapping[str, Any], key: str) -> list[Any]:
@@ -114,7 +86,7 @@ def _list(body: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _type(state: State, body: Mapping[str, Any]) -> tuple[InstanceType, str]:
-    name = _text(body, "instance_type")
+    name = text(body, "instance_type")
     kind = state.type_named(name)
     if kind is None:
         raise invalid(f"Invalid instance type {name}")
@@ -122,7 +94,7 @@ def _type(state: State, body: Mapping[str, Any]) -> tuple[InstanceType, str]:
 
 
 def _hostname(state: State, body: Mapping[str, Any]) -> str:
-    hostname = _text(body, "hostname")
+    hostname = text(body, "hostname")
     longest = state.settings.hostname_max
     if not HOSTNAME.fullmatch(hostname) or not re.search("[A-Za-z]", hostname):
         raise invalid(
@@ -163,7 +135,7 @@ def _market(body: Mapping[str, Any]) -> tuple[bool, str]:
 def _image(
     state: State, kind: InstanceType, location: str, body: Mapping[str, Any]
 ) -> tuple[str, str, Volume | None]:
-    wanted = _text(body, "image")
+    wanted = text(body, "image")
     volume = state.volumes.get(wanted)
     if volume is not None and volume.is_os_volume:
         if body.get("os_volume") is not None:
@@ -213,46 +185,3 @@ def _script(state: State, body: Mapping[str, Any]) -> Script | None:
     if script is None:
         raise invalid("Invalid startup script ID")
     return script
-
-
-def _fate(settings: Settings, raw: Mapping[str, Any], spot: bool) -> str:
-    if "on_spot_discontinue" not in raw:
-        return KEEP
-    fate = raw["on_spot_discontinue"]
-    if not spot and (fate is not None or not settings.null_on_spot_discontinue):
-        raise invalid("on_spot_discontinue can only be set for spot instances")
-    if fate is not None and fate not in FATES:
-        raise invalid("on_spot_discontinue must be one of " + ", ".join(FATES))
-    return fate or KEEP
-
-
-def _size(settings: Settings, value: Any, smallest: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise invalid("size must be an integer number of gigabytes")
-    if not smallest <= value <= settings.volume_max_gb:
-        raise invalid(f"size must be between {smallest} and {settings.volume_max_gb} GB")
-    return value
-
-
-def _os_disk(state: State, body: Mapping[str, Any], spot: bool) -> Disk:
-    raw, settings = body.get("os_volume"), state.settings
-    if raw is None:
-        name = f"OS-{state.rng.getrandbits(32):08x}"
-        return Disk(name, settings.os_volume_default_gb, "NVMe", KEEP, [])
-    if not isinstance(raw, dict):
-        raise invalid("os_volume must be an object")
-    size = _size(settings, raw.get("size"), settings.os_volume_min_gb)
-    return Disk(_text(raw, "name"), size, "NVMe", _fate(settings, raw, spot), _nested_tags(state, raw))
-
-
-def _extra_disk(state: State, raw: Any, spot: bool) -> Disk:
-    if not isinstance(raw, dict):
-        raise invalid("volumes must be an array of objects")
-    name, size, kind = read_disk_fields(state.settings, raw)
-    return Disk(name, size, kind, _fate(state.settings, raw, spot), _nested_tags(state, raw))
-
-
-def _nested_tags(state: State, raw: Mapping[str, Any]) -> list[Tag]:
-    """One client reports that disks made with an instance cannot carry tags; the document says they can."""
-    tags = parse_tags(state, raw.get("tags"))
-    return tags if state.settings.nested_tags else []

@@ -13,16 +13,18 @@ from typing import Any
 
 from controller.sandbox.cloud import disks, lifecycle
 from controller.sandbox.cloud.answers import Refusal
+from controller.sandbox.cloud.disk_orders import VOLUME_TYPES
+from controller.sandbox.cloud.given import GIVEN
 from controller.sandbox.cloud.ground import Ground
 from controller.sandbox.cloud.instances import place
 from controller.sandbox.cloud.knobs import BadSetting
-from controller.sandbox.cloud.model import DESTROY, TRASH, Script, SshKey
-from controller.sandbox.cloud.order import VOLUME_TYPES, read_order
+from controller.sandbox.cloud.model import DESTROY, TRASH
+from controller.sandbox.cloud.order import read_order
 from controller.sandbox.cloud.reading import Fields
-from controller.sandbox.cloud.schemas import COMPONENTS
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.state import State
 from controller.sandbox.cloud.tags import parse_tags
+from controller.sandbox.cloud.texts import Script, SshKey
 
 Planter = Callable[[State, int], str]  # plants the nth, tells its id
 ORDINARY: dict[str, Any] = {
@@ -59,7 +61,7 @@ def _instance(fields: Fields) -> Planter:
     """The body of a create, with `running: false` if it is still to come; most keys have a default."""
     running, body = fields.flag("running", True), {}
     fields.needed("hostname")
-    for key in COMPONENTS["InstanceOrder"]["properties"]:
+    for key in GIVEN["InstanceOrder"]["properties"]:
         value = fields.any(key)
         if value is not None:
             body[key] = value

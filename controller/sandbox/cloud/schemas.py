@@ -1,6 +1,6 @@
-"""The shapes of what the API takes and gives, as JSON Schemas for its description.
+"""The shapes of what the API gives, as JSON Schemas for its description; what it takes is in `given`.
 
-Where the code has a table (statuses, actions, fates, volume types, error codes), the schema is made
+Where the code has a table (statuses, actions, volume types, error codes), the schema is made
 from it. Statuses are open: a client must expect new ones, so they are examples and no enum. Shapes of
 answers name every field; in the description they stay open, because the API promises that fields are
 added, and a test closes them to see that nothing undescribed comes.
@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.sandbox.cloud import actions, instances, model, order, volumes
+from controller.sandbox.cloud import actions, disk_orders, instances, volumes
 from controller.sandbox.cloud.answers import CODES
-from controller.sandbox.cloud.tags import LONGEST_KEY, LONGEST_VALUE, MOST
 
 Schema = dict[str, Any]
 
@@ -49,13 +48,6 @@ def shape(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None 
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-ONE_OR_MANY: Schema = {"anyOf": [UUID, {"type": "array", "items": TEXT, "minItems": 1}]}
-TAG_GIVEN = shape(
-    {"key": TEXT | {"minLength": 1, "maxLength": LONGEST_KEY}},
-    {"value": maybe(TEXT | {"maxLength": LONGEST_VALUE})},
-)
-TAGS_GIVEN: Schema = maybe(many(TAG_GIVEN) | {"maxItems": MOST})
-FATE: Schema = {"enum": [*model.FATES, None]}
 SIZED = shape({"description": TEXT}, {"size_in_gigabytes": COUNT})
 HARDWARE: Mapping[str, Schema] = {
     "cpu": shape({"description": TEXT, "number_of_cores": COUNT}),
@@ -69,7 +61,7 @@ VOLUME = shape(
         "id": UUID,
         "name": TEXT,
         "size": COUNT,
-        "type": known(order.VOLUME_TYPES),
+        "type": known(disk_orders.VOLUME_TYPES),
         "status": known(volumes.STATUSES),
         "is_os_volume": FLAG,
         "location": TEXT,
@@ -124,10 +116,6 @@ COMPONENTS: Mapping[str, Schema] = {
     "Error": shape({"code": {"enum": sorted(CODES.values())}, "message": {"anyOf": [TEXT, many(TEXT)]}}),
     "Id": UUID,
     "Tag": shape({"id": {"type": "string", "pattern": "^tag_"}, "key": TEXT, "value": TEXT}),
-    "TokenRequest": shape(
-        {"grant_type": {"enum": ["client_credentials", "refresh_token"]}},
-        {"client_id": TEXT, "client_secret": TEXT, "refresh_token": TEXT},
-    ),
     "Token": shape(
         {
             "access_token": TEXT,
@@ -162,7 +150,7 @@ COMPONENTS: Mapping[str, Schema] = {
     ),
     "VolumeType": shape(
         {
-            "type": known(order.VOLUME_TYPES),
+            "type": known(disk_orders.VOLUME_TYPES),
             "price": shape({"price_per_month_per_gb": NUMBER, "cps_per_gb": NUMBER, "currency": CURRENCY}),
             "is_shared_fs": FLAG,
         }
@@ -191,31 +179,7 @@ COMPONENTS: Mapping[str, Schema] = {
         }
     ),
     "Balance": shape({"amount": NUMBER, "currency": CURRENCY}),
-    "OsVolumeGiven": shape({"name": TEXT, "size": COUNT}, {"on_spot_discontinue": FATE, "tags": TAGS_GIVEN}),
-    "VolumeGiven": shape(
-        {"name": TEXT, "size": COUNT}, {"type": maybe(TEXT), "on_spot_discontinue": FATE, "tags": TAGS_GIVEN}
-    ),
-    "InstanceOrder": shape(
-        {"instance_type": TEXT, "image": TEXT, "hostname": TEXT, "location_code": TEXT},
-        {
-            "description": maybe(TEXT),
-            "ssh_key_ids": maybe({"anyOf": [TEXT, many(TEXT)]}),
-            "startup_script_id": maybe(UUID),
-            "tags": TAGS_GIVEN,
-            "os_volume": maybe(ref("OsVolumeGiven")),
-            "volumes": maybe(many(ref("VolumeGiven"))),
-            "existing_volumes": maybe(many(UUID)),
-            "is_spot": maybe(FLAG),
-            "contract": {"enum": ["PAY_AS_YOU_GO", "SPOT", None]},
-            "pricing": {"enum": ["FIXED_PRICE", None]},
-            "coupon": maybe(TEXT),
-        },
-    ),
     "Instance": INSTANCE,
-    "InstanceAction": shape(
-        {"action": {"enum": list(actions.ACTIONS)}, "id": ONE_OR_MANY},
-        {"volume_ids": maybe(many(TEXT)), "delete_permanently": maybe(FLAG)},
-    ),
     "ActionResult": shape(
         {
             "instanceId": TEXT,
@@ -237,32 +201,8 @@ COMPONENTS: Mapping[str, Schema] = {
         }
     ),
     "Volume": VOLUME,
-    "VolumeOrder": shape(
-        {"name": TEXT, "size": COUNT, "location_code": TEXT},
-        {
-            "type": maybe({"enum": list(order.VOLUME_TYPES)}),
-            "instance_id": maybe({"anyOf": [TEXT, many(TEXT)]}),
-            "instance_ids": maybe({"anyOf": [TEXT, many(TEXT)]}),
-            "tags": TAGS_GIVEN,
-        },
-    ),
-    "VolumeAction": shape(
-        {"action": {"enum": list(volumes.ACTIONS)}},
-        {
-            "id": ONE_OR_MANY,
-            "ids": ONE_OR_MANY,
-            "instance_id": TEXT,
-            "name": maybe(TEXT),
-            "size": COUNT,
-            "type": maybe(TEXT),
-            "is_permanent": FLAG,
-        },
-    ),
     "Script": shape({"id": UUID, "name": TEXT, "script": TEXT, "created_at": STAMP}),
-    "ScriptGiven": shape({"name": TEXT, "script": TEXT}),
     "SshKey": shape(
         {"id": UUID, "name": TEXT, "key": TEXT, "fingerprint": maybe(TEXT), "created_by_user_id": UUID}
     ),
-    "SshKeyGiven": shape({"name": TEXT, "key": TEXT}),
-    "TagGiven": TAG_GIVEN,
 }

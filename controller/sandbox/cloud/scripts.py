@@ -19,8 +19,8 @@ from controller.sandbox.cloud.answers import (
     json_object,
     page_answer,
 )
-from controller.sandbox.cloud.model import Script, SshKey
 from controller.sandbox.cloud.state import State
+from controller.sandbox.cloud.texts import Script, SshKey
 from controller.sandbox.wire import Request, Response
 
 

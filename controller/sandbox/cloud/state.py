@@ -16,10 +16,11 @@ from typing import Any
 from controller.sandbox.cloud.billing import SECOND, Account, Meter
 from controller.sandbox.cloud.catalogue import Catalogue, InstanceType
 from controller.sandbox.cloud.ground import Ground, OutcomeRule
-from controller.sandbox.cloud.model import Event, Instance, Outcome, Script, SshKey, Tag, Volume
+from controller.sandbox.cloud.model import Instance, Outcome, Tag, Volume
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.spread import Spread
 from controller.sandbox.cloud.stock import Stock
+from controller.sandbox.cloud.texts import Event, Script, SshKey
 
 FIRST_PROJECT = "default"
 

@@ -20,8 +20,8 @@ from controller.sandbox.cloud.answers import (
     list_answer,
 )
 from controller.sandbox.cloud.billing import HOURS_IN_MONTH, volume_hourly
+from controller.sandbox.cloud.disk_orders import VOLUME_TYPES, read_disk_fields
 from controller.sandbox.cloud.model import DESTROY, TRASH, Instance, Volume
-from controller.sandbox.cloud.order import VOLUME_TYPES, read_disk_fields
 from controller.sandbox.cloud.state import State
 from controller.sandbox.cloud.tags import has_tags, parse_tags, wanted_tags
 from controller.sandbox.wire import Request, Response
