@@ -36,6 +36,16 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     script_id: str = ""
 
 
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How the way to the cloud is: whether calls are sent at all, and what waits for its turn."""
+
+    breaker: str = "closed"  # closed | open | half_open
+    since: float = 0.0  # when it came into this state; 0: it was never in another
+    message: str = ""
+    waiting: int = 0  # calls that wait for their turn
+    calls_left: int | None = None  # in the account's present window; None: no limit is known
+
+
 class Cloud(Protocol):
     async def catalogue(self) -> Catalogue:
         """Types, prices and what is available where, now."""
@@ -50,7 +60,7 @@ class Cloud(Protocol):
         """Order a machine. `Happened.id` is the instance id; `Unknown` must be reconciled by listing."""
 
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
-        """Delete one machine and these disks, permanently. Safe to repeat."""
+        """Delete one machine and these disks, permanently. Safe to repeat; what is gone is `already_gone`."""
 
     async def volumes(self) -> tuple[Volume, ...]:
         """Every disk that costs money or quota, those in the trash included (status `deleted`)."""
@@ -65,5 +75,8 @@ class Cloud(Protocol):
 
     async def delete_script(self, script_id: str) -> Outcome:
         """Delete one script. Safe to repeat."""
+
+    def health(self) -> Health:
+        """What is known without asking anybody."""
 
     async def close(self) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -12,9 +13,10 @@ from typing import Any
 import pytest
 
 from controller.cloud.protocol import Cloud, CloudError, Order
+from controller.cloud.verda.calls import CHANGE_THREADS, READ_THREADS
 from controller.cloud.verda.provider import VerdaCloud
 from controller.domain.cloudthings import ON_DEMAND, SPOT
-from controller.domain.outcome import Happened, Refused, Unknown
+from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 from tests.cloud.verda_stub import ID, SECRET, Reply, Seen, Stub, refusal, stub
 
@@ -59,13 +61,21 @@ class World:
 
     def __init__(self, server: Stub, **words: Any) -> None:
         self.now = NOW
+        self.passed = 0.0
         self.slept: list[float] = []
 
         async def sleep(seconds: float) -> None:
             self.slept.append(seconds)
+            self.passed += seconds
 
         words = {"base_url": server.url, "client_id": "client", "client_secret": SECRET, **words}
-        self.cloud = VerdaCloud(clock=lambda: self.now, sleep=sleep, **words)
+        self.cloud = VerdaCloud(
+            clock=lambda: self.now,
+            monotonic=lambda: 100 + self.passed,
+            sleep=sleep,
+            rng=random.Random(7),
+            **words,
+        )
 
 
 Make = Callable[..., World]
@@ -87,6 +97,11 @@ async def make(server: Stub) -> AsyncIterator[Make]:
 @pytest.fixture
 def world(make: Make) -> World:
     return make()
+
+
+def reason_of(outcome: Outcome) -> Reason:
+    assert isinstance(outcome, Refused), outcome
+    return outcome.reason
 
 
 async def failure(read: Awaitable[Any]) -> CloudError:
@@ -349,17 +364,29 @@ async def test_a_create_that_hangs_longer_than_its_thread_may_is_unknown(server:
 
 
 async def test_a_create_that_waits_too_long_for_a_thread_is_never_sent(server: Stub, make: Make) -> None:
-    server.on("GET", "/instances", Reply(fault="hang"))
+    server.on("PUT", "/instances", Reply(fault="hang"))
     server.on("POST", "/instances", Reply(202, ID))
     world = make(call_timeout=0.05)
-    reads = [asyncio.create_task(world.cloud.inventory()) for _ in range(16)]
+    deletes = [asyncio.create_task(world.cloud.delete(ID, ())) for _ in range(CHANGE_THREADS)]
     await asyncio.sleep(0)
     outcome = await world.cloud.create(ORDER)
     assert isinstance(outcome, Refused)
     assert outcome.reason is Reason.UNAVAILABLE
-    await asyncio.gather(*reads, return_exceptions=True)
+    await asyncio.gather(*deletes, return_exceptions=True)
     server.close()
     assert bodies(server) == []
+
+
+async def test_reads_that_hang_keep_no_thread_from_a_removal(server: Stub, make: Make) -> None:
+    server.on("GET", "/volumes/trash", Reply(fault="hang"))
+    server.on("PUT", "/instances", Reply(202))
+    world = make()
+    reads = [asyncio.create_task(world.cloud.volumes()) for _ in range(READ_THREADS)]
+    await asyncio.sleep(0)
+    assert await world.cloud.delete(ID, ()) == Happened(ID)
+    for task in reads:
+        task.cancel()
+    await asyncio.gather(*reads, return_exceptions=True)
 
 
 async def test_a_create_that_could_only_be_sent_late_is_not_sent(server: Stub, make: Make) -> None:
@@ -406,7 +433,17 @@ async def test_tags_refused_twice_are_not_the_reason(server: Stub, world: World)
 
 
 @pytest.mark.parametrize(
-    "reply", [Reply(500, "tags"), refusal(400, "invalid_request", "tag limit exceeded"), Reply(202, "tags")]
+    "reply",
+    [
+        Reply(500, "tags"),
+        refusal(500, "server_error", "tags"),
+        refusal(503, "service_unavailable", "tags"),
+        refusal(402, "insufficient_funds", "tags"),
+        refusal(400, "invalid_request", "stage"),
+        Reply(400, "tags"),
+        Reply(202, "tags"),
+        Reply(fault="reset"),
+    ],
 )
 async def test_only_a_rejected_order_is_ever_sent_again(server: Stub, world: World, reply: Reply) -> None:
     server.on("POST", "/instances", reply)
@@ -486,7 +523,7 @@ async def test_a_list_of_disks_that_is_cut_is_refused(server: Stub, world: World
 async def test_a_disk_is_deleted_for_good(server: Stub, world: World) -> None:
     server.on("DELETE", f"/volumes/{ID}", Reply(202), refusal(400, "x", "x is already permanently deleted"))
     assert await world.cloud.delete_volume(ID) == Happened(ID)
-    assert await world.cloud.delete_volume(ID) == Happened(ID)
+    assert reason_of(await world.cloud.delete_volume(ID)) is Reason.ALREADY_GONE
     assert server.of("DELETE", f"/volumes/{ID}")[0].body == {"is_permanent": True}
 
 
@@ -526,7 +563,7 @@ async def test_a_script_is_made_and_removed(server: Stub, world: World) -> None:
     assert await world.cloud.create_script("gpuas-home-x", "#!/bin/bash") == Happened(ID)
     assert server.of("POST", "/scripts")[0].body == {"name": "gpuas-home-x", "script": "#!/bin/bash"}
     assert await world.cloud.delete_script(ID) == Happened(ID)
-    assert await world.cloud.delete_script(ID) == Happened(ID)
+    assert reason_of(await world.cloud.delete_script(ID)) is Reason.ALREADY_GONE
 
 
 async def test_after_closing_nothing_is_sent(server: Stub, world: World) -> None:

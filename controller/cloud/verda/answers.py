@@ -41,23 +41,28 @@ REFUSALS: dict[int, Reason] = {
     429: Reason.RATE_LIMITED,
 }
 
-_CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
-_QUOTA = re.compile(r"limit exceeded|quota", re.IGNORECASE)
-_IMAGE = re.compile(r"operating system is not valid", re.IGNORECASE)
-_GONE = {
-    Call.DELETE: re.compile(
-        r"invalid instance id|discontinue an? (already )?(discontinued|deleted|deleting)\b", re.I
+# Sentences that were seen, as patterns. Each has a row in docs/verda-api.md, which a test holds against this.
+SENTENCES: dict[str, tuple[str, ...]] = {
+    "quota": (r"limit exceeded", r"quota"),
+    "image": (r"operating system is not valid",),
+    "tags": (r"\btags?\b",),
+    "volumes": (r"\bvolumes?\b",),
+    "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
+    "gone: delete": (
+        r"invalid instance id",
+        r"discontinue an? (already )?discontinued\b",
+        r"discontinue an? (already )?deleted\b",
+        r"discontinue an? (already )?deleting\b",
     ),
-    Call.DELETE_VOLUME: re.compile(r"invalid volume id|already (permanently )?deleted", re.I),
-    Call.DELETE_SCRIPT: re.compile(r"invalid (startup )?script id", re.I),
+    "gone: delete volume": (r"invalid volume id", r"already (permanently )?deleted"),
+    "gone: delete script": (r"invalid (startup )?script id",),
+    "not yet: delete": (r"provisioning", r"not allowed"),
+    "not yet: delete volume": (r"attached", r"not allowed"),
+    "not yet: delete script": (r"not allowed",),
 }
-_NOT_YET = {
-    Call.DELETE: re.compile(r"provisioning|not allowed", re.I),
-    Call.DELETE_VOLUME: re.compile(r"attached|not allowed", re.I),
-    Call.DELETE_SCRIPT: re.compile(r"not allowed", re.I),
-}
-_ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
-_RIGHTS = re.compile(r"scope|token|credential|unauthori[sz]ed", re.IGNORECASE)
+ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
+
+_CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_MESSAGE = 200
 
@@ -85,10 +90,12 @@ def _of_create(status: int, body: str, call: Call, retry_after: float | None) ->
     if code == "insufficient_funds":
         reason = Reason.NO_FUNDS
     elif reason is Reason.BAD_REQUEST or status == 403:
-        if _QUOTA.search(f"{code} {message}"):
+        if _says("quota", f"{code} {message}"):
             reason = Reason.QUOTA
-        elif _IMAGE.search(message):
+        elif _says("image", message):
             reason = Reason.IMAGE_NOT_SUPPORTED
+        elif _says("tags", message) and not _says("rights", message):
+            reason = Reason.BAD_REQUEST
     return Refused(reason, told, retry_after)
 
 
@@ -111,11 +118,12 @@ def _of_refused_delete(
     reason = REFUSALS.get(status)
     if reason is None:
         return Unknown(told)
-    if status == 404 or (status in _ABOUT_THE_STATE and _GONE[call].search(message)):
-        return Happened(target)
-    if status in _ABOUT_THE_STATE:
-        forbidden = code == "forbidden_action" and not _RIGHTS.search(message)
-        if forbidden or status == 409 or _NOT_YET[call].search(message):
+    another = call is Call.DELETE and _says("volumes", message)  # the machine may well be there
+    if (status == 404 and not another) or (status in ABOUT_THE_STATE and _says(f"gone: {call}", message)):
+        return Refused(Reason.ALREADY_GONE, told)
+    if status in ABOUT_THE_STATE:
+        forbidden = code == "forbidden_action" and not _says("rights", message)
+        if forbidden or status == 409 or _says(f"not yet: {call}", message):
             reason = Reason.NOT_ALLOWED_YET
     return Refused(reason, told, retry_after)
 
@@ -141,6 +149,26 @@ def _of_results(status: int, body: str, call: Call, retry_after: float | None, t
     return _of_refused_delete(inner, code, text, call, retry_after, target)
 
 
+def is_about_tags(status: int, body: str) -> bool:
+    """A create that was refused, for certain, and for its tags: younger than some accounts."""
+    return status in ABOUT_THE_STATE and _says("tags", error_of(body)[1])
+
+
+def is_about_volumes(status: int, body: str) -> bool:
+    """A delete of a machine that was refused for a disk that it names."""
+    message = error_of(body)[1]
+    return (
+        status in (400, 404, 422) and _says("volumes", message) and not _says(f"gone: {Call.DELETE}", message)
+    )
+
+
+_PATTERNS = {key: re.compile("|".join(found), re.IGNORECASE) for key, found in SENTENCES.items()}
+
+
+def _says(what: str, message: str) -> bool:
+    return _PATTERNS[what].search(message) is not None
+
+
 def error_of(body: str) -> tuple[str, str]:
     """Code and message of an error body; both empty if the body is not the API's own."""
     try:
@@ -161,7 +189,7 @@ def message_of(value: Any) -> str:
 
 def _told(call: Call, status: int, code: str, message: str) -> str:
     """One line for people. A script's text may come back in a refusal and carries a token: not quoted."""
-    if call is Call.CREATE_SCRIPT and not (_QUOTA.search(message) and len(message) < 80):
+    if call is Call.CREATE_SCRIPT and not (_says("quota", message) and len(message) < 80):
         message = ""
     words = message[:_LONGEST_MESSAGE] or code or "without an explanation"
     return f"{call}: answered {status}: {words}"

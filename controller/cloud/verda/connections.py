@@ -193,7 +193,10 @@ class Connections:
         # Neither connecting nor sent: refused before there was a connection (a bad URL or header),
         # or connections that are not ours, of which nothing is known.
         proven = not _gate.sent and (_gate.connecting or isinstance(error, ValueError))
-        return Trouble("not_sent" if proven else "unknown", self._sentence(error))
+        if not proven:
+            return Trouble("unknown", self._sentence(error))
+        away = _gate.connecting and not _gate.late
+        return Trouble("not_sent", self._sentence(error), shows="away" if away else "nothing")
 
     def _sentence(self, error: Exception) -> str:
         """What happened, in words of ours: the texts of the libraries carry addresses of objects."""

@@ -10,25 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
+import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from controller.cloud.protocol import CloudError, Order
+from controller.cloud.protocol import CloudError, Health, Order
 from controller.cloud.verda import orders
-from controller.cloud.verda.answers import Call, classify, retry_after
-from controller.cloud.verda.calls import Calls
+from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes, retry_after
+from controller.cloud.verda.calls import Calls, Workers, threads
+from controller.cloud.verda.login import Connect, Line, sessions
+from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.reads import Reads
-from controller.cloud.verda.wire import Trouble
+from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
-if TYPE_CHECKING:
-    from controller.cloud.verda.sdk import Session
-
-log = logging.getLogger(__name__)
+log = logging.getLogger("gpu_autoscaler.cloud")
 
 # A delete that is not on the wire this soon after it was asked for is not sent at all: whoever asked has
 # looked at the pods of the machine just before, and has to look again.
@@ -42,9 +41,10 @@ class VerdaCloud:
     def __init__(
         self,
         *,
-        client_id: str,
-        client_secret: str,
+        client_id: str = "",
+        client_secret: str = "",
         base_url: str = DEFAULT_BASE_URL,
+        login: Callable[[], Login] | None = None,
         clock: Callable[[], float] = time.time,
         connect_timeout: float = 5,
         read_timeout: float = 30,
@@ -54,41 +54,37 @@ class VerdaCloud:
         locations_ttl: float = 3600,
         currency: str = "usd",
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        connect: Connect | None = None,
+        workers: Workers = threads,
     ) -> None:
-        """`call_timeout` ends the wait for a whole call; a create not on the wire after
-        `create_within` seconds is never sent, so that no purchase happens long after its decision."""
+        """`login`, for credentials that may change, is asked before every call, on a worker thread.
+        `call_timeout` ends the wait for a whole call; a create not on the wire after `create_within`
+        seconds is never sent, so that no purchase happens long after its decision."""
+        fixed = Login(client_id=client_id, client_secret=client_secret, base_url=base_url)
         self._clock = clock
+        self._monotonic = monotonic
         self._create_within = create_within
-        self._login = (client_id, client_secret, base_url, connect_timeout, read_timeout)
-        self._session: Session | None = None
-        self._connecting = threading.Lock()
         self._takes_tags = True
+        self._line = Line(
+            login or (lambda: fixed),
+            connect or sessions(connect_timeout, read_timeout, monotonic),
+            lambda where: self._calls.moved(where),
+        )
         self._calls = Calls(
-            self._connect,
-            base_url=base_url,
+            self._line.send,
+            base_url=self._line.base_url,
             timeout=call_timeout or 2 * (connect_timeout + read_timeout),  # a token call and the call
             clock=clock,
             sleep=sleep,
+            monotonic=monotonic,
+            rng=rng or random.SystemRandom(),
+            workers=workers,
         )
         self._reads = Reads(
             self._calls, clock=clock, types_ttl=types_ttl, locations_ttl=locations_ttl, currency=currency
         )
-
-    def _connect(self) -> Session:
-        """On a worker thread: importing the SDK takes longer than the event loop should stand still."""
-        with self._connecting:
-            if self._session is None:
-                from controller.cloud.verda.sdk import Session
-
-                client_id, client_secret, base_url, connect_timeout, read_timeout = self._login
-                self._session = Session(
-                    client_id=client_id,
-                    client_secret=client_secret,
-                    base_url=base_url,
-                    connect_timeout=connect_timeout,
-                    read_timeout=read_timeout,
-                )
-            return self._session
 
     async def catalogue(self) -> Catalogue:
         return await self._reads.catalogue()
@@ -105,27 +101,30 @@ class VerdaCloud:
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
         return await self._reads.scripts(prefix)
 
+    def health(self) -> Health:
+        return self._calls.health()
+
     async def create(self, order: Order) -> Outcome:
         with_tags = self._takes_tags and bool(order.tags)
-        outcome = await self._create(order, with_tags=with_tags)
-        if with_tags and _is_refused_because_of(outcome, "tag"):
-            # Refused, so nothing was bought.
-            log.warning("%s: ordered again without tags, which were refused", order.hostname)
-            outcome = await self._create(order, with_tags=False)
+        outcome, answer = await self._create(order, with_tags=with_tags)
+        if with_tags and answer is not None and is_about_tags(answer.status, answer.text):
+            # Refused, so nothing was bought; hostname and description are marks enough.
+            log.warning("ordered again without tags, which were refused", extra={"machine": order.hostname})
+            outcome, _ = await self._create(order, with_tags=False)
             if isinstance(outcome, Happened):
                 self._takes_tags = False
         return outcome
 
-    async def _create(self, order: Order, *, with_tags: bool) -> Outcome:
+    async def _create(self, order: Order, *, with_tags: bool) -> tuple[Outcome, Answer | None]:
         body = orders.body(order, with_tags=with_tags)
         return await self._change(
             Call.CREATE, "POST", "/instances", json=body, send_within=self._create_within
         )
 
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
-        until = time.monotonic() + DELETE_WITHIN
-        outcome = await self._delete(instance_id, disks, until)
-        if not _is_refused_because_of(outcome, "volume"):
+        until = self._monotonic() + DELETE_WITHIN
+        outcome, answer = await self._delete(instance_id, disks, until)
+        if answer is None or not is_about_volumes(answer.status, answer.text):
             return outcome
         # A disk that is gone already must not keep the machine alive: name only those that it has.
         try:
@@ -133,11 +132,13 @@ class VerdaCloud:
         except CloudError:
             return outcome
         if seen is None:
-            return Happened(instance_id)
+            return Refused(Reason.ALREADY_GONE, f"{Call.DELETE}: {instance_id} is not known any more")
         left = tuple(disk for disk in disks if disk in (seen.os_volume_id, *seen.volume_ids))
-        return outcome if left == disks else await self._delete(instance_id, left, until)
+        return outcome if left == disks else (await self._delete(instance_id, left, until))[0]
 
-    async def _delete(self, instance_id: str, disks: tuple[str, ...], until: float) -> Outcome:
+    async def _delete(
+        self, instance_id: str, disks: tuple[str, ...], until: float
+    ) -> tuple[Outcome, Answer | None]:
         body = {"action": "delete", "id": instance_id, "volume_ids": list(disks), "delete_permanently": True}
         return await self._change(
             Call.DELETE,
@@ -145,19 +146,24 @@ class VerdaCloud:
             "/instances",
             json=body,
             target=instance_id,
-            send_within=max(0.0, until - time.monotonic()),
+            send_within=max(0.0, until - self._monotonic()),
         )
 
     async def delete_volume(self, volume_id: str) -> Outcome:
         body = {"is_permanent": True}
-        return await self._change(Call.DELETE_VOLUME, "DELETE", "/volumes/{id}", json=body, target=volume_id)
+        outcome, _ = await self._change(
+            Call.DELETE_VOLUME, "DELETE", "/volumes/{id}", json=body, target=volume_id
+        )
+        return outcome
 
     async def create_script(self, name: str, text: str) -> Outcome:
         body = {"name": name, "script": text}
-        return await self._change(Call.CREATE_SCRIPT, "POST", "/scripts", json=body)
+        outcome, _ = await self._change(Call.CREATE_SCRIPT, "POST", "/scripts", json=body)
+        return outcome
 
     async def delete_script(self, script_id: str) -> Outcome:
-        return await self._change(Call.DELETE_SCRIPT, "DELETE", "/scripts/{id}", target=script_id)
+        outcome, _ = await self._change(Call.DELETE_SCRIPT, "DELETE", "/scripts/{id}", target=script_id)
+        return outcome
 
     async def _change(
         self,
@@ -168,28 +174,20 @@ class VerdaCloud:
         json: Any = None,
         target: str = "",
         send_within: float | None = None,
-    ) -> Outcome:
+    ) -> tuple[Outcome, Answer | None]:
         path_params = {"id": target} if "{id}" in path else None
+        urgency = Urgency.CREATE if call in (Call.CREATE, Call.CREATE_SCRIPT) else Urgency.REMOVE
         try:
             answer = await self._calls.change(
-                method, path, path_params=path_params, json=json, send_within=send_within
+                method, path, urgency=urgency, path_params=path_params, json=json, send_within=send_within
             )
         except Trouble as trouble:
             if trouble.kind == "not_sent":
-                return Refused(trouble.reason, trouble.message, trouble.retry_after)
-            return Unknown(trouble.message)
+                return Refused(trouble.reason, trouble.message, trouble.retry_after), None
+            return Unknown(trouble.message), None
         wait = retry_after(answer.header("Retry-After"), self._clock())
-        return classify(answer.status, answer.text, call, retry_after=wait, target=target)
+        return classify(answer.status, answer.text, call, retry_after=wait, target=target), answer
 
     async def close(self) -> None:
         await self._calls.close()
-        if self._session is not None:
-            self._session.close()
-
-
-def _is_refused_because_of(outcome: Outcome, word: str) -> bool:
-    return (
-        isinstance(outcome, Refused)
-        and outcome.reason is Reason.BAD_REQUEST
-        and word in outcome.message.lower()
-    )
+        self._line.close()

@@ -20,7 +20,7 @@ from controller.cloud.verda.calls import Calls
 from controller.cloud.verda.offers import offers
 from controller.cloud.verda.wire import Answer
 from controller.domain.cloudthings import Catalogue, Instance, InstanceType, Inventory, Script, Volume
-from controller.domain.outcome import Happened
+from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 
 T = TypeVar("T")
@@ -85,8 +85,10 @@ class Reads:
     async def instance(self, instance_id: str) -> Instance | None:
         path = "/instances/{id}"
         answer = await self._calls.read(path, path_params={"id": instance_id})
-        if answer.status >= 400 and isinstance(classify(answer.status, answer.text, Call.DELETE), Happened):
-            return None  # what a delete would call gone
+        if answer.status >= 400:
+            outcome = classify(answer.status, answer.text, Call.DELETE)
+            if isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE:
+                return None  # what a delete would call gone
         row = _value(answer, path)
         try:
             return parsing.instance(row if isinstance(row, dict) else {})

@@ -66,13 +66,15 @@ class Session:
                 method, path, json=json, params=params, path_params=path_params, not_after=not_after
             )
         except Trouble as trouble:
-            raise Trouble(
-                trouble.kind, f"{method} {path}: {trouble.message}", trouble.reason, trouble.retry_after
-            ) from None
+            raise _again(trouble, f"{method} {path}: {trouble.message}") from None
         return answer
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _again(trouble: Trouble, message: str) -> Trouble:
+    return Trouble(trouble.kind, message, trouble.reason, trouble.retry_after, shows=trouble.shows)
 
 
 class _Http(HTTPClient):  # type: ignore[misc]
@@ -158,8 +160,8 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
         seen = self._rounds
         with self._lock:
             if self._rounds != seen and self._trouble is not None:
-                was = self._trouble  # the one before us failed just now; sixteen more would only queue up
-                raise Trouble(was.kind, was.message, was.reason, was.retry_after)
+                # The one before us failed just now; all the others would only queue up.
+                raise _again(self._trouble, self._trouble.message)
             if self._held[0] == stale or self.is_expired():
                 try:
                     renew()
@@ -187,6 +189,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
                 f"no access token: the token call was answered with {answer.status}",
                 Reason.RATE_LIMITED if limited else Reason.UNAVAILABLE,
                 retry_after(answer.header("Retry-After"), time.time()),
+                shows="call" if limited else "away",
             )
         return self._keep(answer)
 
@@ -203,7 +206,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
                 "POST", self._base_url + TOKEN_ENDPOINT, headers=self._generate_headers(), json=payload
             )
         except Trouble as trouble:
-            raise Trouble("not_sent", f"no access token: {trouble.message}") from None
+            raise Trouble("not_sent", f"no access token: {trouble.message}", shows="away") from None
 
     def _keep(self, answer: Answer) -> dict[str, Any]:
         try:
@@ -211,7 +214,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
             token, lasts = str(data["access_token"]), float(data["expires_in"])
         except (ValueError, KeyError, TypeError):
             raise Trouble(
-                "not_sent", "no access token: the answer of the token call cannot be read"
+                "not_sent", "no access token: the answer of the token call cannot be read", shows="away"
             ) from None
         self._refresh_token = str(data.get("refresh_token") or "")
         self._held = (token, self._monotonic() + lasts - min(MARGIN_S, lasts / 2))

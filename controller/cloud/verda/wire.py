@@ -32,10 +32,22 @@ class Answer(msgspec.Struct, frozen=True):
         return exact_json(self.text)
 
 
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the API is and who we are there. Its text never carries the secret."""
+
+    client_id: str
+    client_secret: str
+    base_url: str
+
+    def __repr__(self) -> str:
+        return f"Login(base_url={self.base_url!r})"
+
+
 class Trouble(Exception):
     """No answer. `not_sent`: provably nothing left this process; `unknown`: it may have arrived.
 
-    The message is one line, safe to show: it never carries a token, a secret or a body.
+    `shows`: whether it speaks of the API as a whole, of this call, or of nothing outside this process. The
+    message is one line, safe to show: it never carries a token, a secret or a body.
     """
 
     def __init__(
@@ -44,8 +56,11 @@ class Trouble(Exception):
         message: str,
         reason: Reason = Reason.UNAVAILABLE,
         retry_after: float | None = None,
+        *,
+        shows: Literal["away", "call", "nothing"] = "call",
     ) -> None:
         super().__init__(message)
+        self.shows: Literal["away", "call", "nothing"] = shows
         self.kind: Literal["not_sent", "unknown"] = kind
         self.message = message
         self.reason = reason

@@ -1,0 +1,76 @@
+"""The circuit breaker: while the whole API is away, nobody knocks, but for one probe now and then. Pure.
+
+Only what speaks of the whole API opens it: no connection, no access token, or several paths in trouble with
+no answer in between. One path that answers 500 is that path's own trouble, and a 503 that says "no capacity"
+is an API in good health. What it refuses was not sent, so a purchase refused here did certainly not happen;
+and a purchase is never the probe, because its answer may get lost. Pauses grow and are jittered: many
+controllers that lost the API together do not come back together.
+"""
+
+from __future__ import annotations
+
+import random
+
+ENOUGH = 5  # failures in a row
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
+PROBE_LASTS_S = 90.0  # longer than any call; a probe that was lost must not hold the others for ever
+
+CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
+
+
+class Breaker:
+    """One for each base URL."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self.state = CLOSED
+        self.since = 0.0
+        self.until = 0.0  # when the next probe may go
+        self.why = ""
+        self._failures = 0
+        self._places: set[str] = set()
+        self._pause = FIRST_PAUSE_S
+
+    def wait(self, now: float, *, may_probe: bool) -> float:
+        """0: the call may be sent. Otherwise the seconds until it is worth asking again."""
+        if self.state == CLOSED:
+            return 0.0
+        if now < self.until:
+            # A probe is soon answered; only the pause before it is as long as it says.
+            return FIRST_PAUSE_S if self.state == HALF_OPEN else self.until - now
+        if not may_probe:
+            return FIRST_PAUSE_S
+        self._be(HALF_OPEN, now)
+        self.until = now + PROBE_LASTS_S
+        return 0.0
+
+    def worked(self, now: float) -> None:
+        """The API answered, whatever it said."""
+        self._failures = 0
+        self._places.clear()
+        self._pause = FIRST_PAUSE_S
+        if self.state != CLOSED:
+            self._be(CLOSED, now)
+
+    def failed(self, now: float, place: str, why: str) -> None:
+        """No answer, or that of a server in trouble. `place` is the path, "" for the API as a whole."""
+        self._failures += 1
+        self._places.add(place)
+        if self.state == OPEN:
+            return  # it was sent before
+        whole = "" in self._places or len(self._places) > 1
+        if self.state == HALF_OPEN or (whole and self._failures >= ENOUGH):
+            self.why = why
+            self.until = now + self._pause * self._rng.uniform(0.5, 1.0)
+            self._pause = min(LONGEST_PAUSE_S, 2 * self._pause)
+            self._be(OPEN, now)
+
+    def lost(self, now: float) -> None:
+        """A call ended without showing anything; if it was the probe, another one may go."""
+        if self.state == HALF_OPEN:
+            self.until = now
+
+    def _be(self, state: str, now: float) -> None:
+        if state != self.state:
+            self.state = state
+            self.since = now
