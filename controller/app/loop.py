@@ -23,6 +23,7 @@ from controller.app.window import Window
 from controller.cloud.protocol import CloudError
 from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.plan import Plan, Snapshot
 from controller.domain.policy import Policy
 from controller.fleet.engine import Fleet
@@ -69,6 +70,7 @@ class Loop:
         sleep: Callable[[float], Awaitable[None]],
         sweep: Callable[[], Awaitable[None]],
         deployment_notes: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
+        cloud_health: Callable[[], CloudHealth] = CloudHealth,
         dry_run: bool = False,
     ) -> None:
         self.policy = policy
@@ -90,6 +92,7 @@ class Loop:
         self._leftovers = asyncio.Event()
         reporter.on_leftovers = self._leftovers.set
         self._notice = Notice(writer, monotonic, deployment_notes)
+        self._cloud_health = cloud_health
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
         self._rebuild_at = 0.0
@@ -114,6 +117,7 @@ class Loop:
             leader=self._leads(),
             currency=self.fleet.catalogue.currency,
             problems=self.problems(),
+            cloud=self._cloud_health(),
         )
 
     def problem(self, key: str, text: str | None) -> None:

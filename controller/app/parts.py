@@ -17,9 +17,11 @@ import msgspec
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cloud.verda.provider import VerdaCloud
+from controller.cloud.verda.wire import Login
 from controller.cluster.connection import Connection
 from controller.cluster.credentials import Credentials
 from controller.cluster.protocol import ClusterError
+from controller.config.credentials import LiveCredentials
 from controller.config.settings import Settings
 from controller.domain.cloudthings import Catalogue
 from controller.domain.names import default_cluster_id
@@ -42,7 +44,8 @@ class Now(msgspec.Struct, frozen=True):
         await asyncio.sleep(seconds)
 
 
-def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
+def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = None) -> VerdaCloud:
+    """`files`: the credentials that stand in files, which may change while the program runs."""
     verda = settings.verda
     missing = [
         name
@@ -60,11 +63,18 @@ def make_cloud(settings: Settings, now: Now) -> VerdaCloud:
         )
     secret = verda.client_secret.get_secret_value()
     keep_secret(secret, verda.client_id)
+    live = LiveCredentials(verda, files or {}, changed=keep_secret)
+
+    def login() -> Login:
+        client_id, client_secret, base_url = live.current()
+        return Login(client_id=client_id, client_secret=client_secret, base_url=base_url)
+
     return VerdaCloud(
-        client_id=verda.client_id,
-        client_secret=secret,
-        base_url=verda.base_url,
+        login=login,
         clock=now.wall,
+        monotonic=now.monotonic,
+        sleep=now.sleep,
+        rng=now.rng,
         connect_timeout=verda.connect_timeout.total_seconds(),
         read_timeout=verda.read_timeout.total_seconds(),
         types_ttl=settings.timing.catalogue.total_seconds() / 2,  # prices are as new as the stock beside them

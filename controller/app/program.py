@@ -65,6 +65,7 @@ class Program:
         timing = _timing(loaded)
         self.window = Window(timing.quiet, timing.longest, now.monotonic)
         self.metrics = Metrics()
+        self.metrics.follow_cloud(cloud.health)
         self.health = Health(now.monotonic, max(STALLED_AFTER, 3 * timing.tick))
         self.view = WatchedView(
             connection,
@@ -138,6 +139,7 @@ class Program:
             sleep=now.sleep,
             sweep=self._sweep,
             deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
+            cloud_health=cloud.health,
             dry_run=dry_run,
         )
         self.server = Server(

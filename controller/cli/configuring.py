@@ -15,6 +15,7 @@ from controller.app.parts import Now, check_cloud, make_cloud, make_connection, 
 from controller.cli.running import load_settings
 from controller.cluster.protocol import ClusterError
 from controller.config.catalogue_check import check_against
+from controller.config.credentials import files_of
 from controller.config.load import Loaded
 from controller.config.load import show as shown
 from controller.config.policy import to_policy
@@ -77,7 +78,7 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
     problems: list[str] = []
     missing: list[str] = []
     if cloud:
-        provider = make_cloud(settings, now)
+        provider = make_cloud(settings, now, files_of(loaded.origins, os.environ))
         try:
             catalogue = await check_cloud(provider, settings)
         finally:

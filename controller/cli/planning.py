@@ -15,6 +15,7 @@ from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
 from controller.app.start import prepare
 from controller.cli.running import identity, load_settings
+from controller.config.credentials import files_of
 from controller.config.errors import ConfigError
 from controller.config.settings import Settings
 from controller.domain.plan import Snapshot
@@ -54,7 +55,7 @@ async def _live(config: str | None, kubeconfig: str) -> tuple[Snapshot, Settings
     """The picture that the controller would decide on, without changing anything."""
     loaded = load_settings(config)
     now = Now()
-    cloud = make_cloud(loaded.settings, now)
+    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
     connection = await make_connection(kubeconfig, os.environ, now)
     try:
         program = await prepare(loaded, connection, cloud, now, identity=identity(), dry_run=True)

@@ -14,6 +14,7 @@ from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.app.parts import Now, make_cloud, make_connection
 from controller.app.program import Program
 from controller.app.start import prepare
+from controller.config.credentials import files_of
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load
 from controller.report.logs import set_up
@@ -70,7 +71,7 @@ def run_controller(
 
 async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_run: bool, once: bool) -> None:
     now = Now()
-    cloud = make_cloud(loaded.settings, now)
+    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
     try:
         connection = await make_connection(kubeconfig, os.environ, now)
     except Ends:

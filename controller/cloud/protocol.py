@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
 from controller.domain.outcome import Outcome
 from controller.domain.reason import Reason
@@ -34,16 +35,6 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     disk_gb: int
     ssh_key_ids: tuple[str, ...] = ()
     script_id: str = ""
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the way to the cloud is: whether calls are sent at all, and what waits for its turn."""
-
-    breaker: str = "closed"  # closed | open | half_open
-    since: float = 0.0  # when it came into this state; 0: it was never in another
-    message: str = ""
-    waiting: int = 0  # calls that wait for their turn
-    calls_left: int | None = None  # in the account's present window; None: no limit is known
 
 
 class Cloud(Protocol):
@@ -76,7 +67,7 @@ class Cloud(Protocol):
     async def delete_script(self, script_id: str) -> Outcome:
         """Delete one script. Safe to repeat."""
 
-    def health(self) -> Health:
+    def health(self) -> CloudHealth:
         """What is known without asking anybody."""
 
     async def close(self) -> None: ...

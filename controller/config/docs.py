@@ -54,8 +54,10 @@ Any list or map may be JSON in a variable. A `GPU_AUTOSCALER_…` variable that 
 those that Kubernetes adds for a Service of a similar name are ignored.
 
 Credentials come from `VERDA_CLIENT_ID`, `VERDA_CLIENT_SECRET` and, for another address,
-`VERDA_BASE_URL`. The older `DATACRUNCH_CLIENT_ID` and `DATACRUNCH_CLIENT_SECRET` are read too, and
-give way. Each may end in `_FILE` and then names a file that holds the value.
+`VERDA_BASE_URL`. The older names `DATACRUNCH_CLIENT_ID`, `DATACRUNCH_CLIENT_SECRET` and
+`DATACRUNCH_BASE_URL` are read too, and give way. Each may end in `_FILE` and then names a file that holds
+the value. Such a file is read again when it changes, as a mounted Secret does: no restart is needed after
+credentials were replaced. They have to be of the same project, because its machines are followed on.
 
 ## What an error looks like
 

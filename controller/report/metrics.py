@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
 
@@ -56,6 +58,20 @@ class Metrics:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, text, labels, registry=self.registry)
 
+    def follow_cloud(self, health: Callable[[], CloudHealth]) -> None:
+        """Read at each scrape: it changes between two plans, and matters most when no plan is made."""
+        breaker = self._gauge(
+            "cloud_breaker", "1 for the state that the cloud's circuit breaker is in.", "state"
+        )
+        for state in BREAKER_STATES:
+            breaker.labels(state).set_function(partial(_is, health, state))
+        waiting = self._gauge("cloud_calls_waiting", "Calls of the cloud that wait for their turn.")
+        waiting.set_function(lambda: health().waiting)
+        left = self._gauge(
+            "cloud_calls_left", "Calls that the project's limit leaves now; NaN where there is none."
+        )
+        left.set_function(partial(_left, health))
+
     def show(self, plan: Plan, machines: Sequence[Machine]) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
         self.machines.clear()
@@ -75,3 +91,12 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _is(health: Callable[[], CloudHealth], state: str) -> float:
+    return float(health().breaker == state)
+
+
+def _left(health: Callable[[], CloudHealth]) -> float:
+    left = health().calls_left
+    return float("nan") if left is None else left

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan, Refusal
 from controller.domain.policy import Policy
@@ -28,6 +29,7 @@ def status_json(
     leader: bool,
     currency: str,
     problems: Sequence[str],
+    cloud: CloudHealth | None = None,
 ) -> dict[str, Any]:
     alive = [m for m in machines if m.phase is not Phase.TOMBSTONE]
     return {
@@ -52,9 +54,15 @@ def status_json(
             {"offer": r.offer, "reason": r.reason.value, "until": iso(r.until), "message": r.message}
             for r in refusals
         ],
+        "cloud": _cloud(cloud or CloudHealth()),
         "reports": dict(sorted(reports.items())),
         "problems": list(problems),
     }
+
+
+def _cloud(health: CloudHealth) -> dict[str, Any]:
+    """Without what changes all the time: the status is written when it changed."""
+    return {"breaker": health.breaker, "since": iso(health.since), "message": health.message}
 
 
 def _machine(machine: Machine, plan: Plan) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -110,7 +111,7 @@ def test_reads_take_half_of_a_limit_a_few_at_once_and_the_rest_evenly() -> None:
     assert sum(moment < 1000.01 for moment in first) == 12
     for start in sent:
         assert sum(start <= moment < start + 59.99 for moment in sent) <= 60
-    assert max(b - a for a, b in zip(sent, sent[1:], strict=False)) == pytest.approx(60 / 48)
+    assert max(b - a for a, b in pairwise(sent)) == pytest.approx(60 / 48)
 
 
 def test_reads_of_a_hundred_machines_leave_half_of_the_project_alone() -> None:

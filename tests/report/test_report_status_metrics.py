@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Plan, Refusal
 from controller.domain.policy import Policy, Pool
@@ -41,6 +42,7 @@ def status() -> dict[str, object]:
         leader=True,
         currency="usd",
         problems=["the inventory cannot be read"],
+        cloud=CloudHealth(breaker="open", since=NOW, message="the connection was refused", waiting=3, calls_left=7),
     )  # fmt: skip
 
 
@@ -48,10 +50,14 @@ def test_the_status_is_json_of_one_shape() -> None:
     found = json.loads(json.dumps(status()))
     assert set(found) == {
         "cluster_id", "leader", "paused", "currency", "price_per_hour", "closed_costs_by_day", "pools", "machines",
-        "pods", "refusals", "reports", "problems",
+        "pods", "refusals", "reports", "problems", "cloud",
     }  # fmt: skip
     assert found["pods"] == {"default/train": {"code": "no_capacity", "message": "sold out"}}
     assert found["refusals"][0]["until"] == "2027-01-15T08:00:00+00:00"
+    # Nothing that changes with every call: the status is written when it changed.
+    assert found["cloud"] == {
+        "breaker": "open", "since": "2027-01-15T08:00:00+00:00", "message": "the connection was refused",
+    }  # fmt: skip
     assert found["pools"]["a100"] == {"min": 0, "max": 4, "machines": 3, "gpus": 3}
 
 
@@ -90,6 +96,24 @@ def test_gauges_fall_to_nothing_when_what_they_count_is_gone() -> None:
     assert "gpu_autoscaler_waiting_pods{" not in text
     assert "gpu_autoscaler_machines{" not in text
     assert "gpu_autoscaler_price_per_hour 0.0" in text
+
+
+def test_the_way_to_the_cloud_is_measured_at_each_scrape() -> None:
+    metrics, health = Metrics(), CloudHealth()
+    metrics.follow_cloud(lambda: health)
+    text = metrics.text().decode()
+    assert 'gpu_autoscaler_cloud_breaker{state="closed"} 1.0' in text
+    assert "gpu_autoscaler_cloud_calls_left NaN" in text
+    health = CloudHealth(breaker="open", waiting=3, calls_left=0)
+    text = metrics.text().decode()
+    for line in (
+        'cloud_breaker{state="closed"} 0.0',
+        'cloud_breaker{state="open"} 1.0',
+        'cloud_breaker{state="half_open"} 0.0',
+        "cloud_calls_waiting 3.0",
+        "cloud_calls_left 0.0",
+    ):
+        assert f"gpu_autoscaler_{line}" in text
 
 
 def test_every_metric_has_our_prefix_and_a_sentence() -> None:

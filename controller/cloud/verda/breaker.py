@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import random
 
+from controller.domain.cloudhealth import BREAKER_STATES
+
 ENOUGH = 5  # failures in a row
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
 PROBE_LASTS_S = 90.0  # longer than any call; a probe that was lost must not hold the others for ever
 
-CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
+CLOSED, OPEN, HALF_OPEN = BREAKER_STATES
 
 
 class Breaker:
@@ -24,7 +26,6 @@ class Breaker:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.state = CLOSED
-        self.since = 0.0
         self.until = 0.0  # when the next probe may go
         self.why = ""
         self._failures = 0
@@ -40,17 +41,16 @@ class Breaker:
             return FIRST_PAUSE_S if self.state == HALF_OPEN else self.until - now
         if not may_probe:
             return FIRST_PAUSE_S
-        self._be(HALF_OPEN, now)
+        self.state = HALF_OPEN
         self.until = now + PROBE_LASTS_S
         return 0.0
 
-    def worked(self, now: float) -> None:
+    def worked(self) -> None:
         """The API answered, whatever it said."""
         self._failures = 0
         self._places.clear()
         self._pause = FIRST_PAUSE_S
-        if self.state != CLOSED:
-            self._be(CLOSED, now)
+        self.state = CLOSED
 
     def failed(self, now: float, place: str, why: str) -> None:
         """No answer, or that of a server in trouble. `place` is the path, "" for the API as a whole."""
@@ -63,14 +63,9 @@ class Breaker:
             self.why = why
             self.until = now + self._pause * self._rng.uniform(0.5, 1.0)
             self._pause = min(LONGEST_PAUSE_S, 2 * self._pause)
-            self._be(OPEN, now)
+            self.state = OPEN
 
     def lost(self, now: float) -> None:
         """A call ended without showing anything; if it was the probe, another one may go."""
         if self.state == HALF_OPEN:
             self.until = now
-
-    def _be(self, state: str, now: float) -> None:
-        if state != self.state:
-            self.state = state
-            self.since = now

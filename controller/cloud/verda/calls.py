@@ -16,11 +16,12 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from controller.cloud.protocol import CloudError, Health
+from controller.cloud.protocol import CloudError
 from controller.cloud.verda.answers import error_of, retry_after
 from controller.cloud.verda.gate import Gate
 from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.wire import Answer, Trouble
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.reason import Reason
 
 READ_THREADS = 16
@@ -67,7 +68,7 @@ class Calls:
         self._changers = workers(CHANGE_THREADS, "verda-change")
         self._closed = False
 
-    def health(self) -> Health:
+    def health(self) -> CloudHealth:
         return self._gate.health()
 
     def moved(self, base_url: str) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from controller.cloud.protocol import Health
 from controller.cloud.verda.answers import error_of, retry_after
 from controller.cloud.verda.breaker import CLOSED, OPEN, Breaker
 from controller.cloud.verda.pacing import Pace, Ticket, Urgency
 from controller.cloud.verda.wire import Answer, Trouble
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.reason import Reason
 
 log = logging.getLogger("gpu_autoscaler.cloud")
@@ -50,6 +50,7 @@ class Gate:
         self._rng = rng
         self._pace = Pace()
         self._breaker = Breaker(rng)
+        self._since = 0.0  # when the breaker's state changed last, on the wall clock
 
     def move(self, where: str) -> None:
         """The base URL is another one: nothing is known about that API."""
@@ -57,15 +58,14 @@ class Gate:
         self._pace = Pace()
         self._breaker = Breaker(self._rng)
 
-    def health(self) -> Health:
-        now = self._monotonic()
+    def health(self) -> CloudHealth:
         breaker = self._breaker
-        return Health(
+        return CloudHealth(
             breaker=breaker.state,
-            since=self._clock() - (now - breaker.since) if breaker.since else 0.0,
+            since=self._since,
             message=breaker.why if breaker.state != CLOSED else "",
             waiting=self._pace.waiting,
-            calls_left=self._pace.left(now),
+            calls_left=self._pace.left(self._monotonic()),
         )
 
     async def enter(self, method: str, path: str, place: str, urgency: Urgency, until: float) -> Passed:
@@ -107,7 +107,7 @@ class Gate:
         if answer.status >= 500 and not _is_no_capacity(passed, answer):
             self._breaker.failed(now, passed.place, f"{passed.place} answered {answer.status}")
         else:
-            self._breaker.worked(now)
+            self._breaker.worked()
         self._tell(before)
 
     def failed(self, passed: Passed, trouble: Trouble | None) -> None:
@@ -120,7 +120,7 @@ class Gate:
         elif trouble.reason is Reason.UNAVAILABLE:
             self._breaker.failed(now, "" if trouble.shows == "away" else passed.place, trouble.message)
         else:
-            self._breaker.worked(now)  # it refused to give a token, so it is there
+            self._breaker.worked()  # it refused to give a token, so it is there
             if trouble.reason is Reason.RATE_LIMITED:
                 passed.pace.shut(passed.ticket, trouble.retry_after, {}, now)
         self._tell(before)
@@ -129,6 +129,7 @@ class Gate:
         breaker = self._breaker
         if breaker.state == before:
             return
+        self._since = self._clock()
         if breaker.state == OPEN:
             pause = breaker.until - self._monotonic()
             log.warning(

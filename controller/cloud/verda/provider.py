@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from controller.cloud.protocol import CloudError, Health, Order
+from controller.cloud.protocol import CloudError, Order
 from controller.cloud.verda import orders
 from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes, retry_after
 from controller.cloud.verda.calls import Calls, Workers, threads
@@ -23,6 +23,7 @@ from controller.cloud.verda.login import Connect, Line, sessions
 from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.reads import Reads
 from controller.cloud.verda.wire import Answer, Login, Trouble
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
@@ -101,7 +102,7 @@ class VerdaCloud:
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
         return await self._reads.scripts(prefix)
 
-    def health(self) -> Health:
+    def health(self) -> CloudHealth:
         return self._calls.health()
 
     async def create(self, order: Order) -> Outcome:

@@ -1,0 +1,168 @@
+"""Credentials that change under a running program, over real HTTP; and connections, by counting them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.app.parts import Now, make_cloud
+from controller.cloud.protocol import CloudError
+from controller.cloud.verda.calls import READ_THREADS
+from controller.cloud.verda.provider import VerdaCloud
+from controller.cloud.verda.wire import Login
+from controller.config.credentials import files_of
+from controller.config.load import load
+from controller.domain.outcome import Happened, Refused
+from controller.domain.reason import Reason
+from controller.report.logs import mask
+from tests.cloud.test_verda_provider import ORDER
+from tests.cloud.verda_stub import ID, Reply, Seen, Stub, refusal, stub
+from tests.config.test_config_credentials import Mount
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    with stub() as running:
+        running.on("GET", "/instances", Reply(200, []))
+        running.on("POST", "/instances", Reply(202, ID))
+        running.on("PUT", "/instances", Reply(202))
+        yield running
+
+
+class Rotation:
+    """An account whose only good secret is `secret`: tokens of others are revoked."""
+
+    def __init__(self, server: Stub, secret: str) -> None:
+        self.secret = secret
+        self._server = server
+        self._of: dict[str, str] = {}  # token -> the secret that it was made with
+        server.on("POST", "/oauth2/token", self._log_in)
+        for method, path in (("GET", "/instances"), ("POST", "/instances"), ("PUT", "/instances")):
+            server.on(method, path, self._checked)
+
+    def _log_in(self, seen: Seen) -> Reply:
+        if seen.body.get("client_secret") != self.secret:
+            return refusal(401, "unauthorized_request", "Invalid client id or client secret")
+        reply = self._server.token(len(self._server.tokens))
+        self._of["Bearer " + str(reply.body["access_token"])] = self.secret
+        return reply
+
+    def _checked(self, seen: Seen) -> Reply:
+        if self._of.get(seen.headers["authorization"]) != self.secret:
+            return refusal(401, "unauthorized_request", "Access token is missing or invalid")
+        return Reply(202, ID) if seen.method == "POST" else Reply(200, [])
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Mount:
+    made = Mount(tmp_path)
+    made.write(id="client-of-ours", secret="secret-one")
+    return made
+
+
+@pytest.fixture
+async def cloud(server: Stub, mount: Mount) -> AsyncIterator[VerdaCloud]:
+    environ = mount.environ(VERDA_BASE_URL=server.url)
+    loaded = load(None, environ)
+    made = make_cloud(loaded.settings, Now(), files_of(loaded.origins, environ))
+    yield made
+    await made.close()
+
+
+async def test_a_secret_that_was_replaced_is_used_at_the_next_call(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    await cloud.inventory()
+    mount.write(id="client-of-ours", secret="secret-two")
+    account.secret = "secret-two"
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert [seen.body["client_secret"] for seen in server.tokens] == ["secret-one", "secret-two"]
+    assert len(server.of("POST", "/instances")) == 1
+    assert mask("it is secret-two") == "it is ***"
+
+
+async def test_a_secret_that_is_replaced_while_a_call_is_refused_is_used_for_that_call(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    await cloud.inventory()
+    account.secret = "secret-two"
+
+    def refused_and_swapped(seen: Seen) -> Reply:
+        mount.write(id="client-of-ours", secret="secret-two")
+        server.on("PUT", "/instances", account._checked)
+        return refusal(401, "unauthorized_request", "Access token is missing or invalid")
+
+    server.on("PUT", "/instances", refused_and_swapped)
+    assert await cloud.delete(ID, ()) == Happened(ID)
+
+
+async def test_without_the_new_secret_nothing_goes_and_with_it_everything_does_again(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    await cloud.inventory()
+    account.secret = "secret-two"
+    outcome = await cloud.create(ORDER)
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.UNAUTHORISED
+    with pytest.raises(CloudError, match="VERDA_CLIENT_ID and VERDA_CLIENT_SECRET"):
+        await cloud.inventory()
+    mount.write(id="client-of-ours", secret="secret-two")
+    await cloud.inventory()
+    assert await cloud.create(ORDER) == Happened(ID)
+
+
+async def test_another_address_is_another_api_of_which_nothing_is_known(server: Stub) -> None:
+    with stub() as other:
+        other.on("GET", "/instances", Reply(200, []))
+        at = server.url
+        cloud = VerdaCloud(
+            login=lambda: Login(client_id="a", client_secret="b-secret", base_url=at), read_timeout=2
+        )
+        for path in ("/instances", "/volumes", "/volumes/trash"):
+            server.on("GET", path, Reply(502))
+        while cloud.health().breaker == "closed":
+            for read in (cloud.inventory, cloud.volumes):
+                with pytest.raises(CloudError):
+                    await read()
+        at = other.url
+        async with asyncio.timeout(10):  # the probe that finds out is soon allowed
+            while cloud.health().breaker != "closed":
+                try:
+                    await cloud.inventory()
+                except CloudError as error:
+                    await asyncio.sleep(error.retry_after or 0.1)
+        assert other.of("GET", "/instances")
+        await cloud.close()
+
+
+def test_a_login_never_shows_its_secret() -> None:
+    assert "hush" not in repr(Login(client_id="a", client_secret="hush-hush", base_url="https://x"))
+
+
+# ---- connections
+
+
+async def test_calls_one_after_another_share_two_connections(server: Stub, cloud: VerdaCloud) -> None:
+    for _ in range(30):
+        await cloud.inventory()
+        await cloud.delete(ID, ())
+    assert len(server.of("GET", "/instances")) == len(server.of("PUT", "/instances")) == 30
+    kept = {seen.connection for seen in server.seen if seen.method in ("GET", "PUT")}
+    assert len(kept) == 2  # reads have threads of their own
+    assert server.connections == 3  # and the token's
+
+
+async def test_many_calls_at_once_have_one_connection_for_each_thread(
+    server: Stub, cloud: VerdaCloud
+) -> None:
+    for _ in range(4):
+        await asyncio.gather(*(cloud.inventory() for _ in range(50)))
+    assert len(server.of("GET", "/instances")) == 200
+    assert server.connections <= READ_THREADS + 1
