@@ -41,6 +41,7 @@ bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench decode
 	$(BIN)/verda-gpu-autoscaler bench memory
 	$(BIN)/verda-gpu-autoscaler bench cloud
+	$(BIN)/verda-gpu-autoscaler bench adapter
 
 # On a real control plane, against goals: about ten minutes. BENCH="--json", "--write", "--only latency" and the like.
 bench-real: $(STAMP)

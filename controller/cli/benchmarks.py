@@ -45,3 +45,10 @@ def cloud(*, as_json: bool, seconds: float, clients: int, instances: int) -> Non
 
     set_up("error", "text")
     _show("cloud", asyncio.run(measure(seconds, clients, instances)), as_json)
+
+
+def adapter(*, as_json: bool, orders: int) -> None:
+    from controller.sandbox.bench.adapter import measure
+
+    set_up("error", "text")
+    _show("adapter", asyncio.run(measure(orders)), as_json)

@@ -293,6 +293,14 @@ def bench_cloud(
     cloud(as_json=as_json, seconds=seconds, clients=clients, instances=instances)
 
 
+@bench_app.command("adapter")
+def bench_adapter(as_json: Json = False, orders: Annotated[int, typer.Option(min=1, max=60)] = 40) -> None:
+    """Orders in parallel against a cloud that takes 100 ms for each answer, and the connections they need."""
+    from controller.cli.benchmarks import adapter
+
+    adapter(as_json=as_json, orders=orders)
+
+
 def main() -> None:
     """The entry point of the process."""
     _leave(outcome())
