@@ -249,21 +249,20 @@ class Fleet:
         """Machines that are ours by their marks and that the ledger does not know, or had given up."""
         for intent, instance in self._sightings.unknown(self.ledger.machines):
             known = self.ledger.machines.get(intent)
-            if self.flights.closed_lately(intent):
+            if self.flights.closed_lately(instance.id):
                 continue  # its deletion was proven by id; the list lags behind
             kind = self.catalogue.type_named(instance.instance_type)
             machine = adopt(self.policy, instance, kind, intent, now)
             if known is not None:
-                note = "it appeared after its order had been proven absent"
-                machine = replace(
-                    machine,
-                    name=known.name,
-                    pool=known.pool,
-                    script_id=known.script_id,
-                    surplus=True,
-                    reason=Reason.SURPLUS,
-                    note=note,
+                machine = replace(machine, name=known.name, pool=known.pool, script_id=known.script_id)
+            served = self.flights.served_lately(intent)
+            if known is not None or served:
+                note = (
+                    "a second machine of an order"
+                    if served
+                    else "it appeared after its order had been proven absent"
                 )
+                machine = replace(machine, surplus=True, reason=Reason.SURPLUS, note=note)
             self.ledger.put(machine)
             log.warning(
                 "machine adopted by its marks", extra={"machine": machine.name, "surplus": machine.surplus}

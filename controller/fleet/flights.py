@@ -71,7 +71,7 @@ class Flights:
         self._clock = clock
         self._may_act = may_act
         self._tasks = Tasks(clock, wake)
-        self._closed: dict[str, float] = {}  # intents of machines that are gone, and since when
+        self._closed: dict[str, tuple[float, str]] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
         self._buying = Buying(
@@ -99,9 +99,14 @@ class Flights:
     def launching(self, intent: str) -> bool:
         return self._buying.under_way(intent)
 
-    def closed_lately(self, intent: str) -> bool:
-        since = self._closed.get(intent)
+    def closed_lately(self, instance_id: str) -> bool:
+        """By the id: a second machine of the same order is another one, and has to go too."""
+        since, _ = self._closed.get(instance_id, (None, ""))
         return since is not None and 0 <= self._clock() - since < _LIST_LAG
+
+    def served_lately(self, intent: str) -> bool:
+        """Its machine came and went: another one is needed by nobody."""
+        return any(known == intent for _, known in self._closed.values())
 
     def may_act(self) -> bool:
         return self._may_act()
@@ -115,9 +120,10 @@ class Flights:
 
     def _remember(self, machine: Machine) -> None:
         now = self._clock()
-        for old in [intent for intent, since in self._closed.items() if now - since >= _LIST_LAG]:
+        for old in [one for one, (since, _) in self._closed.items() if now - since >= _LIST_LAG]:
             del self._closed[old]
-        self._closed[machine.intent] = now
+        if machine.instance_id:
+            self._closed[machine.instance_id] = (now, machine.intent)
         self._marked.pop(machine.name, None)
 
     # -- starting things ------------------------------------------------------------------------

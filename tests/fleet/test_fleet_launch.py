@@ -263,6 +263,22 @@ async def test_a_second_instance_is_not_removed_while_work_runs_under_the_shared
     assert "i-2" in controller.fleet.reports
 
 
+async def test_a_second_instance_that_is_left_when_the_first_is_gone_is_removed_at_once() -> None:
+    """It is not the first one, seen late in a list: that one is known by its id."""
+    world = World(cooldown=5.0)
+    controller = await bought(world)
+    await world.until(controller, Phase.READY)
+    while controller.ledger.machines:
+        await world.run(controller, 5)
+    world.account.order(world.account.orders[0])
+    await controller.look()
+    assert controller.only.surplus
+    await world.run(controller, 150)
+    assert not world.account.alive()
+    assert not world.account.volumes
+    assert not controller.ledger.machines
+
+
 async def test_three_failing_at_once_stop_the_buying_of_their_type() -> None:
     world = World()
     controller = world.start()
