@@ -411,8 +411,18 @@ async def test_a_create_that_is_rate_limited_says_for_how_long(server: Stub, wor
     assert len(bodies(server)) == 1
 
 
-async def test_refused_tags_are_left_out_once_and_for_all(server: Stub, world: World) -> None:
-    no_tags = refusal(400, "invalid_request", ["property tags should not exist"])
+@pytest.mark.parametrize(
+    "no_tags",
+    [
+        refusal(400, "invalid_request", ["property tags should not exist"]),
+        refusal(400, "invalid_request", "Tag limit exceeded"),
+        refusal(403, "forbidden_action", "Tags are not enabled for this project"),
+        refusal(403, "forbidden_action", "Insufficient scope for tags"),
+        refusal(409, "conflict", "The tag is already linked"),
+        refusal(422, "invalid_request", "os_volume.tags must not be given"),
+    ],
+)
+async def test_refused_tags_are_left_out_once_and_for_all(server: Stub, world: World, no_tags: Reply) -> None:
     server.on("POST", "/instances", no_tags, Reply(202, ID))
     assert await world.cloud.create(ORDER) == Happened(ID)
     assert await world.cloud.create(ORDER) == Happened(ID)
