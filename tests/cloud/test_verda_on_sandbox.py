@@ -59,7 +59,7 @@ class Scene:
         client_id, _, secret = CREDENTIALS.partition(":")
         words = {"client_id": client_id, "client_secret": secret, **words}
         words = {"base_url": f"{self.running.url}/v1/", "sleep": self._sleep, **words}
-        self.cloud = VerdaCloud(clock=lambda: self.now, **words)
+        self.cloud = VerdaCloud(clock=lambda: self.now, monotonic=lambda: self.now, **words)
         return self
 
     async def _sleep(self, seconds: float) -> None:
