@@ -71,7 +71,9 @@ class Flights:
         self._clock = clock
         self._may_act = may_act
         self._tasks = Tasks(clock, wake)
-        self._closed: dict[str, tuple[float, str]] = {}  # instances that are gone: since when, and their intent
+        self._closed: dict[
+            str, tuple[float, str]
+        ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
         self._buying = Buying(
