@@ -17,9 +17,10 @@ from controller.app.exits import Ends
 from controller.app.parts import Now
 from controller.cli.sweeping import sweep
 from controller.sandbox.cloud import disks, instances, lifecycle
-from controller.sandbox.cloud.model import TRASH, Script
+from controller.sandbox.cloud.model import TRASH
 from controller.sandbox.cloud.order import read_order
 from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.texts import Script
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.faults import Faults
 from controller.sandbox.shell import Running, serve
@@ -357,7 +358,7 @@ async def test_disks_without_tags_are_ours_by_the_machine_that_they_were_made_wi
 async def test_a_foreign_disk_on_a_machine_of_ours_is_detached_and_told(account: Account) -> None:
     one = account.machine(description=f"gpuas home {INTENT}", **MARKS)
     data = account.disk("data")
-    disks.attach(account.state.volumes[data], account.state.instances[one])
+    disks.attach(account.state, account.state.volumes[data], account.state.instances[one])
     _, told, _ = await account.sweep()
     assert [row["name"] for row in told["left_alone"]] == ["data"]
     code, _, _ = await account.sweep(apply=True)

@@ -24,8 +24,9 @@ from controller.domain.machine import Phase
 from controller.domain.policy import Deadlines, Limits, Pool
 from controller.fleet.book import LedgerError
 from controller.sandbox.cloud import disks, instances, lifecycle
-from controller.sandbox.cloud.model import Instance, Script
+from controller.sandbox.cloud.model import Instance
 from controller.sandbox.cloud.order import read_order
+from controller.sandbox.cloud.texts import Script
 from tests.fleet.fakes import Town
 from tests.fleet.scene import Controller, World
 from tests.fleet.skies import CloudHands, Mirror, Sky

@@ -40,7 +40,7 @@ async def test_four_pods_run_although_the_account_takes_two_scripts_only() -> No
 
 
 async def _foreign_script(stage: Stage, name: str) -> None:
-    from controller.sandbox.cloud.model import Script
+    from controller.sandbox.cloud.texts import Script
 
     state = stage.cloud.state
     script = Script(state.new_id(), name, "#!/bin/bash\n", state.now)
