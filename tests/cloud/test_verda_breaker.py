@@ -41,6 +41,8 @@ def test_one_path_in_trouble_is_not_the_whole_api() -> None:
         breaker.failed(100.0, "POST /instances", "answered 500")
     assert breaker.state == CLOSED
     breaker.failed(100.0, "GET /instances", "answered 500")
+    assert breaker.state == CLOSED
+    breaker.failed(100.0, "GET /volumes", "answered 500")
     assert breaker.state == OPEN
 
 

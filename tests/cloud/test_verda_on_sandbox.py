@@ -24,7 +24,7 @@ from controller.sandbox.faults import Faults
 from controller.sandbox.shell import Running, serve
 
 START = 1_800_000_000.0
-CREDENTIALS = "client-of-ours:its-secret"
+CREDENTIALS = "client-of-ours:its-secret-in-the-sandbox"
 INTENT = "abcdefghij"
 ORDER = Order(
     hostname=names.hostname("home", "a100", INTENT),

@@ -199,6 +199,11 @@ def test_an_id_never_walks_to_another_endpoint(server: Stub, value: str) -> None
     assert server.seen == []
 
 
+def test_an_error_that_repeats_the_request_shows_no_secret(server: Stub) -> None:
+    server.on("GET", "/x", Reply(400, f"Bearer token-1, refresh-1, {SECRET}"))
+    assert session(server.url).call("GET", "/x").text == "Bearer ***, ***, ***"
+
+
 # ---- tokens
 
 

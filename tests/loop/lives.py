@@ -22,6 +22,7 @@ from controller.config.load import load
 from controller.domain.machine import Phase
 from controller.sandbox.demo.stage import QUICK, Stage, merged
 from controller.sandbox.wire import Request, Response
+from tests import marked
 from tests.loop.acting import until
 
 CLOUD: dict[str, Any] = {"speed": 600, "rate_limits": False}
@@ -167,6 +168,15 @@ class Life:
     async def knobs(self, **values: Any) -> None:
         await self.stage.tell_cloud("PUT", "settings", values)
 
+    async def show_no_secret(self) -> None:
+        """Events, ConfigMaps, Nodes, metrics and status; the logs are searched for every test."""
+        paths = ("/api/v1/events", "/api/v1/configmaps", "/api/v1/nodes")
+        told = [json.dumps(await self.stage.get(path)) for path in paths]
+        assert "gpu-autoscaler-ledger" in told[1]
+        told += [self.program.metrics.text().decode(), json.dumps(self.program.loop.status())]
+        for text in told:
+            assert marked.found_in(text) == []
+
     # -- what must hold at every create
 
     def tap(self) -> None:
@@ -175,6 +185,8 @@ class Life:
         def tapped(request: Request) -> Response:
             if (request.method, request.path) == ("POST", "/v1/instances"):
                 self._create_arrived(str(json.loads(request.body)["hostname"]))
+            if (request.method, request.path) == ("POST", "/v1/scripts"):
+                marked.note(json.loads(request.body)["script"])
             response = handle(request)
             alive = [one for one in self._alive() if one.id not in self.strangers]
             self.most_alive = max(self.most_alive, len(alive))
@@ -215,6 +227,7 @@ async def life(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            await lived.show_no_secret()
         assert lived.wrong == []
         assert lived.most_alive <= lived.may_be_alive
 

@@ -10,10 +10,12 @@ controllers that lost the API together do not come back together.
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from controller.domain.cloudhealth import BREAKER_STATES
 
 ENOUGH = 5  # failures in a row
+OF_ONE_PATH = 3  # of one path no more are counted: what it says, it has said
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
 PROBE_LASTS_S = 90.0  # longer than any call; a probe that was lost must not hold the others for ever
 
@@ -28,8 +30,7 @@ class Breaker:
         self.state = CLOSED
         self.until = 0.0  # when the next probe may go
         self.why = ""
-        self._failures = 0
-        self._places: set[str] = set()
+        self._failures: Counter[str] = Counter()  # in a row, by path; "" for the API as a whole
         self._pause = FIRST_PAUSE_S
 
     def wait(self, now: float, *, may_probe: bool) -> float:
@@ -47,19 +48,17 @@ class Breaker:
 
     def worked(self) -> None:
         """The API answered, whatever it said."""
-        self._failures = 0
-        self._places.clear()
+        self._failures.clear()
         self._pause = FIRST_PAUSE_S
         self.state = CLOSED
 
     def failed(self, now: float, place: str, why: str) -> None:
         """No answer, or that of a server in trouble. `place` is the path, "" for the API as a whole."""
-        self._failures += 1
-        self._places.add(place)
+        self._failures[place] += 1
         if self.state == OPEN:
             return  # it was sent before
-        whole = "" in self._places or len(self._places) > 1
-        if self.state == HALF_OPEN or (whole and self._failures >= ENOUGH):
+        counted = sum(min(n, OF_ONE_PATH) if where else n for where, n in self._failures.items())
+        if self.state == HALF_OPEN or counted >= ENOUGH:
             self.why = why
             self.until = now + self._pause * self._rng.uniform(0.5, 1.0)
             self._pause = min(LONGEST_PAUSE_S, 2 * self._pause)

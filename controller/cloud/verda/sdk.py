@@ -119,9 +119,10 @@ class _Http(HTTPClient):  # type: ignore[misc]
             "User-Agent": self._generate_user_agent(),
             "Content-Type": "application/json",
         }
-        return self._connections.send(
+        answer = self._connections.send(
             method, target, headers=headers, params=params, json=json, not_after=not_after
         )
+        return self._auth_service.without_secrets(answer, token) if answer.status >= 400 else answer
 
 
 class _Tokens(AuthenticationService):  # type: ignore[misc]
@@ -152,6 +153,13 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
     def replace(self, refused: str) -> str:
         """Another token than this one, which the API no longer takes."""
         return self._renew(refused, self.authenticate)
+
+    def without_secrets(self, answer: Answer, token: str) -> Answer:
+        """Its sentence is shown to people, and an error may repeat the request that it is about."""
+        text = answer.text
+        for secret in (token, self._refresh_token, self._client_secret):
+            text = text.replace(secret, "***") if secret else text
+        return Answer(answer.status, answer.headers, text)
 
     def is_expired(self) -> bool:
         return self._monotonic() >= self._held[1]

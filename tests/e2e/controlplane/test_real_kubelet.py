@@ -211,8 +211,8 @@ def kept_running(scene: Scene, spec: dict[str, Any]) -> str:
     """The name of the only pod of a ReplicaSet."""
     made = {"metadata": {"name": "web"}, "spec": of_pods("web", spec | {"restartPolicy": "Always"})}
     scene.apps.create_namespaced_replica_set("default", made)
-    until("its pod is made", lambda: scene.pods_of("web"))
-    name: str = scene.pods_of("web")[0].metadata.name
+    until("its pod is made", lambda: scene.pods_made_by("web"))
+    name: str = scene.pods_made_by("web")[0].metadata.name
     return name
 
 
