@@ -41,6 +41,7 @@ def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
         machines=lambda: (machine(NAME, phase=phase),),
         catalogue=SimpleNamespace(offers=()),
         active_refusals=lambda: (),
+        scripts_free=lambda: None,
         ledger=ledger,
     )
     view: Any = View(nodes, [*pods, pod("far", 0, node="cpu")])

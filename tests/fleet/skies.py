@@ -98,10 +98,10 @@ class _Session:
 class _AtOnce:
     """An executor without threads."""
 
-    def submit(self, work: Callable[..., T], *words: Any) -> Future[T]:
+    def submit(self, work: Callable[..., T], *words: Any, **named: Any) -> Future[T]:
         future: Future[T] = Future()
         try:
-            future.set_result(work(*words))
+            future.set_result(work(*words, **named))
         except Exception as error:  # noqa: BLE001  (whatever it is, the caller gets it)
             future.set_exception(error)
         return future
@@ -112,11 +112,17 @@ class _AtOnce:
 
 def adapter(sky: Sky, time: Time) -> VerdaCloud:
     """The real adapter, with a session that needs no network."""
-    cloud = VerdaCloud(client_id="me", client_secret="mine", clock=time.clock, sleep=time.sleep, types_ttl=60)
-    parts: Any = cloud
-    parts._session = _Session(sky)
-    parts._calls._pool = _AtOnce()
-    return cloud
+    executor: Any = _AtOnce()
+    return VerdaCloud(
+        client_id="me",
+        client_secret="mine",
+        clock=time.clock,
+        sleep=time.sleep,
+        monotonic=time.clock,
+        types_ttl=60,
+        connect=lambda _login: _Session(sky),
+        workers=lambda _most, _name: executor,
+    )
 
 
 class Mirror(Account):
