@@ -413,9 +413,9 @@ async def test_after_whatever_happened_inventory_is_ledger_and_what_is_removed_c
     state = life.sky.state
     things = [*life.ours(), *(state.volumes[one] for one in life.our_volumes())]
     assert all(thing.meter.since is None for thing in things), told("a meter runs on")
-    spent = [thing.meter.cost(state.now, 1.0) for thing in things]
+    spent = [state.cost([thing]) for thing in things]
     await life.pass_time(600, 60)
-    assert [thing.meter.cost(life.sky.state.now, 1.0) for thing in things] == spent, told(
+    assert [life.sky.state.cost([thing]) for thing in things] == spent, told(
         "it goes on costing"
     )
     assert life.strangers() == life.foreign, told("strangers were touched")
