@@ -77,11 +77,14 @@ def test_three_machines_that_fail_at_once_stop_the_buying_and_their_pods_are_tol
     scene: Scene, kubelets: Kubelets
 ) -> None:
     kubelets.without_gpus = True
-    with running(scene.controller(deadlines(gpu="4s", backoff={"first": "6s", "most": "6s"}) | ONE_TYPE)):
+    with running(scene.controller(deadlines(gpu="6s", backoff={"first": "6s", "most": "6s"}) | ONE_TYPE)):
         for name in ("a", "b", "c"):
             scene.pod(name, 1)
+        until("three machines have registered", lambda: len(scene.nodes()) == 3)
+        sick = set(scene.nodes())
         brake = "3 of 3 machines are unhealthy at once (gpu_deadline)"
         until("a pod is told", lambda: brake in scene.said("a"))
+        until("all three are gone", lambda: not sick & set(scene.nodes()))
         kubelets.without_gpus = False
         until("with the fault mended all of them run", lambda: runs(scene, "a", "b", "c"))
         until("only good machines are left", lambda: len(scene.state()["instances"]) == 3)
