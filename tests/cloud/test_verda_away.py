@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import AsyncIterator
 
@@ -50,6 +51,11 @@ class World:
     @property
     def calls(self) -> int:
         return len(self.server.seen)
+
+
+@pytest.fixture(autouse=True)
+def told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "gpu_autoscaler.cloud")  # whatever others set for the whole program
 
 
 @pytest.fixture
