@@ -8,6 +8,7 @@ scenario file is a list of faults and events, which begins when the cloud can be
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import signal
 import sys
@@ -79,6 +80,7 @@ async def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     running = await serve(world, port=port)
+    gc.freeze()  # else every few large lists wait for a look at all that was ever imported
     try:
         world.scenario.begin(entries)
         sys.stdout.write(f"{running.url}/v1\n")
