@@ -184,13 +184,14 @@ def test_a_removal_evicts_a_real_pod_and_waits_until_the_kubelet_ended_it_in_its
 ) -> None:
     with running(scene.controller(settings(plane, "k3s"))):
         name = bought(scene)
-        beside = work("--lingers", "2s", nodeSelector={"gpu-autoscaler/pool": "a100"})
+        beside = work("--lingers", "2s", nodeSelector={"kubernetes.io/os": "linux"})
         web = kept_running(scene, beside)
         until("both run", lambda: scene.phase(web) == "Running" and scene.phase("train") != "Pending")
         (machine,) = machines.on.values()
         assert {trace.split()[0] for trace in machine.traces()} == {"process", "cgroup", "bridge", "folder"}
+        elsewhere(scene)  # a pod that found no other place would keep the machine
         until("nothing is left in the account", scene.empty)
-        until("no Node is left", lambda: not scene.nodes())
+        until("its Node is gone", lambda: scene.nodes() == ["elsewhere"])
         assert scene.state()["creates"] == 1
 
     assert machines.written[name][:4] == machines.told[name][:4]
@@ -205,6 +206,17 @@ def test_a_removal_evicts_a_real_pod_and_waits_until_the_kubelet_ended_it_in_its
     ended = finished(last)
     assert (ended.exit_code, ended.message) == (0, "ended in order after signal 15")
     assert ended.finished_at <= last.metadata.deletion_timestamp
+
+
+def elsewhere(scene: Scene) -> None:
+    """A node without GPUs, kept alive by KWOK."""
+    room = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+    meta = {
+        "name": "elsewhere",
+        "labels": {"kubernetes.io/os": "linux"},
+        "annotations": {"kwok.x-k8s.io/node": "fake"},
+    }
+    scene.core.create_node({"metadata": meta, "status": {"capacity": room, "allocatable": room}})
 
 
 def kept_running(scene: Scene, spec: dict[str, Any]) -> str:
