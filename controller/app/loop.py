@@ -30,7 +30,7 @@ from controller.fleet.engine import Fleet
 from controller.fleet.ledger import LedgerError
 from controller.planning.planner import plan as make_plan
 from controller.report.metrics import Metrics
-from controller.report.status import status_json
+from controller.report.status import as_text, status_json
 
 log = logging.getLogger("gpu_autoscaler")
 
@@ -277,12 +277,9 @@ class Loop:
         """Write the status if it changed, and heed the pause annotations beside it."""
         if self._notice.due:
             self._heed_pause(await self._notice.wishes())
-        if not await self._notice.show(self._status_text()):
+        if not await self._notice.show(as_text(self.status())):
             self._heed_pause(await self._notice.wishes())
-            await self._notice.show(self._status_text())
-
-    def _status_text(self) -> str:
-        return msgspec.json.format(msgspec.json.encode(self.status()), indent=1).decode()
+            await self._notice.show(as_text(self.status()))
 
     def _heed_pause(self, wishes: list[str]) -> None:
         """The annotation on the status ConfigMap and on our Deployment; two halves make a whole."""

@@ -7,11 +7,35 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan, Refusal
 from controller.domain.policy import Policy
 from controller.report.plan_json import money
+
+# A ConfigMap holds 1 MiB in all.
+MOST_BYTES = 1_000_000
+
+
+def as_text(status: Mapping[str, Any], most: int = MOST_BYTES) -> str:
+    """The document as it is published. What does not fit is left out from the end, and counted."""
+    shown = dict(status)
+    text = _encoded(shown)
+    for part in ("pods", "machines"):
+        every = shown[part]
+        kept = list(every.items() if isinstance(every, Mapping) else every)
+        while len(text) > most and kept:
+            kept = kept[: len(kept) // 2]
+            shown[part] = dict(kept) if isinstance(every, Mapping) else kept
+            shown[f"{part}_left_out"] = len(every) - len(kept)
+            text = _encoded(shown)
+    return text.decode()
+
+
+def _encoded(document: Mapping[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(document), indent=1)
 
 
 def iso(moment: float) -> str | None:

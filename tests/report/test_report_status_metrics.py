@@ -11,7 +11,7 @@ from controller.domain.plan import Explanation, Plan, Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import Reason
 from controller.report.metrics import Metrics
-from controller.report.status import status_json
+from controller.report.status import MOST_BYTES, as_text, status_json
 
 NOW = 1_800_000_000.0
 
@@ -59,6 +59,29 @@ def test_the_status_is_json_of_one_shape() -> None:
         "breaker": "open", "since": "2027-01-15T08:00:00+00:00", "message": "the connection was refused",
     }  # fmt: skip
     assert found["pools"]["a100"] == {"min": 0, "max": 4, "machines": 3, "gpus": 3}
+
+
+def test_the_published_text_is_the_whole_document_where_it_fits() -> None:
+    assert json.loads(as_text(status())) == json.loads(json.dumps(status()))
+
+
+def test_ten_thousand_waiting_pods_still_fit_a_config_map_and_the_rest_is_counted() -> None:
+    pods = {f"team/job-{number}": {"code": "no_capacity", "message": "é" * 60} for number in range(10_000)}
+    text = as_text(status() | {"pods": pods})
+    shown = json.loads(text)
+    assert len(text.encode()) <= MOST_BYTES
+    assert shown["pods"]
+    assert len(shown["pods"]) + shown["pods_left_out"] == 10_000
+    assert len(shown["machines"]) == 3
+    assert "machines_left_out" not in shown
+
+
+def test_as_many_machines_are_shown_as_fit() -> None:
+    machines = [{"name": f"home-a100-{number}", "message": "x" * 300} for number in range(5_000)]
+    text = as_text(status() | {"machines": machines})
+    shown = json.loads(text)
+    assert len(text.encode()) <= MOST_BYTES
+    assert len(shown["machines"]) + shown["machines_left_out"] == 5_000
 
 
 def test_tombstones_are_not_shown_as_machines_and_surplus_is_never_hidden() -> None:
