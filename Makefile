@@ -45,7 +45,7 @@ bench: $(STAMP)
 
 # On a real control plane, against goals: about ten minutes. BENCH="--json", "--write", "--only latency" and the like.
 bench-real: $(STAMP)
-	tests/e2e/run --bench $(BENCH)
+	@tests/e2e/run --bench $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
