@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -21,10 +20,11 @@ from controller.cloud.verda.provider import VerdaCloud
 from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
 from controller.domain.outcome import Outcome
-from controller.sandbox.cloud.settings import Settings
+from controller.sandbox.cloud.settings import KEPT, PER_SECOND, REFUNDED, Settings
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.faults import Faults
 from controller.sandbox.wire import Request, Response
+from tests.cloud.in_memory import Inline
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import Account, Hands, Town
 
@@ -40,7 +40,8 @@ class Sky:
 
     def __init__(self, time: Time, rng: random.Random) -> None:
         self.faults = Faults()
-        self.world = CloudWorld(time.clock, rng, Settings().changed(KNOBS))
+        self._knobs = KNOBS | {"billing": rng.choice((PER_SECOND, REFUNDED, KEPT))}
+        self.world = CloudWorld(time.clock, rng, Settings().changed(self._knobs))
         self.state = self.world.state
 
     def set(self, **knobs: Any) -> None:
@@ -49,7 +50,7 @@ class Sky:
     def calm(self) -> None:
         """No fault and no odd answer any more."""
         self.faults.replace([])
-        self.state.change(Settings().changed(KNOBS))
+        self.state.change(Settings().changed(self._knobs))
         self.state.outcomes = []
         self.state.stock.replace([{"count": None}])
 
@@ -95,33 +96,16 @@ class _Session:
         pass
 
 
-class _AtOnce:
-    """An executor without threads."""
-
-    def submit(self, work: Callable[..., T], *words: Any, **named: Any) -> Future[T]:
-        future: Future[T] = Future()
-        try:
-            future.set_result(work(*words, **named))
-        except Exception as error:  # noqa: BLE001  (whatever it is, the caller gets it)
-            future.set_exception(error)
-        return future
-
-    def shutdown(self, **_: Any) -> None:
-        pass
-
-
-def adapter(sky: Sky, time: Time) -> VerdaCloud:
-    """The real adapter, with a session that needs no network."""
-    executor: Any = _AtOnce()
+def adapter(sky: Sky, time: Time, rng: random.Random) -> VerdaCloud:
+    """The real adapter, with a session that needs no network and no threads."""
     return VerdaCloud(
-        client_id="me",
-        client_secret="mine",
         clock=time.clock,
-        sleep=time.sleep,
         monotonic=time.clock,
+        sleep=time.sleep,
+        rng=rng,
         types_ttl=60,
-        connect=lambda _login: _Session(sky),
-        workers=lambda _most, _name: executor,
+        connect=lambda login: _Session(sky),
+        workers=lambda most, name: Inline(),
     )
 
 
@@ -144,7 +128,7 @@ class CloudHands(Hands):
 
     def __init__(self, sky: Sky, account: Account, town: Town, time: Time, rng: random.Random) -> None:
         super().__init__(account, town)
-        self._cloud = adapter(sky, time)
+        self._cloud = adapter(sky, time, rng)
         self._time = time
         self._rng = rng
 

@@ -415,6 +415,6 @@ async def test_after_whatever_happened_inventory_is_ledger_and_what_is_removed_c
     assert all(thing.meter.since is None for thing in things), told("a meter runs on")
     spent = [state.cost([thing]) for thing in things]
     await life.pass_time(600, 60)
-    assert [life.sky.state.cost([thing]) for thing in things] == spent, told("it goes on costing")
+    assert [state.cost([thing]) for thing in things] == spent, told("it goes on costing")
     assert life.strangers() == life.foreign, told("strangers were touched")
     await life.controller.die()
