@@ -336,8 +336,10 @@ class Life(World):
         return True
 
     def bought_twice(self) -> list[str]:
-        """Pods for which two machines are on their way at once, as far as the ledger knows."""
-        coming = [m for m in self.controller.ledger.machines.values() if m.phase.on_the_way and not m.failed]
+        """Pods for which two machines are on their way that could both still serve them."""
+        taken = {pod.node for pod in self.town.pods.values()}  # a promise ends when others took its place
+        machines = self.controller.ledger.machines.values()
+        coming = [m for m in machines if m.phase.on_the_way and not m.failed and m.name not in taken]
         times = Counter(pod for machine in coming for pod in machine.pods)
         return [pod for pod, count in times.items() if count > 1]
 
