@@ -52,7 +52,9 @@ PROBES = (
             operations(("move", "/data/d", "/data/b"), ("copy", "/data/e", "/data/c")),
             JSON_PATCH,
         ),
-        patch(f"{MAPS}/json", operations(("add", "/data/x~1y", "6"), ("add", "/data/x~0y", "7")), JSON_PATCH),
+        # one each: the API server tells several wrong keys in no order
+        patch(f"{MAPS}/json", operations(("add", "/data/x~1y", "6")), JSON_PATCH),
+        patch(f"{MAPS}/json", operations(("add", "/data/x~0y", "7")), JSON_PATCH),
         patch(f"{MAPS}/json", operations(("add", "/metadata/finalizers", ["example.com/a"])), JSON_PATCH),
         patch(f"{MAPS}/json", operations(("add", "/metadata/finalizers/-", "example.com/b")), JSON_PATCH),
         patch(f"{MAPS}/json", operations(("add", "/metadata/finalizers/0", "example.com/c")), JSON_PATCH),
