@@ -28,6 +28,7 @@ class Judge:
         self.broken: list[str] = []
         self.looks = 0
         self.most_at_once = 0
+        self.ran: set[str] = set()  # UIDs of the GPU pods that were seen running
         self._at_work: dict[str, set[str]] = {}  # machine -> keys of the GPU pods seen running on it last
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="judge", daemon=True)
@@ -73,6 +74,7 @@ class Judge:
         for pod in self._scene.core.list_namespaced_pod("default").items:
             if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and _gpus(pod):
                 found.setdefault(pod.spec.node_name, set()).add(pod.metadata.uid)
+                self.ran.add(pod.metadata.uid)
         return found
 
 

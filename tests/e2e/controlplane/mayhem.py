@@ -35,6 +35,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"method": "POST", "path": "/scripts", "fault": "lose_after"},
     {"method": "DELETE", "path": "/scripts/*", "fault": "answer", "status": 500, "body": ""},
 )  # fmt: skip
+PLENTY = [{"count": None}]
 OUTCOMES = ("no_capacity", "installation_failed", "error")
 
 
@@ -53,15 +54,20 @@ class Mayhem:
         self._at: list[tuple[float, Callable[[], None]]] = []  # what follows later
         self._ends: dict[str, float] = {}  # pods
         self.count: Counter[str] = Counter()
+        self.told: list[str] = []  # by controllers that have ended
         for name in names:
             self._start(name)
         self._acts: tuple[tuple[float, Callable[[], None]], ...] = (
-            (40, self._pod), (6, self._kill), (4, self._freeze), (5, self._evict), (3, self._forget_node),
-            (10, self._fault), (5, self._sell_out), (5, self._fail_later), (2, self._pause_etcd), (1, self._restart_api),
+            (40, self._pod), (4, self._kill), (3, self._freeze), (5, self._evict), (3, self._forget_node),
+            (10, self._fault), (4, self._sell_out), (5, self._fail_later), (2, self._pause_etcd), (1, self._restart_api),
         )  # fmt: skip
 
     def step(self) -> None:
         now = time.monotonic()
+        for name in [name for name, each in self._up.items() if each.process.poll() is not None]:
+            self.count["restarts"] += 1  # it gave up, for example on an API server that knew no rights yet
+            self._end(name)
+            self._later(1, lambda name=name: self._start(name))  # type: ignore[misc]
         due = [act for at, act in self._at if at <= now]
         self._at = [(at, act) for at, act in self._at if at > now]
         for name in [name for name, end in self._ends.items() if end <= now]:
@@ -81,18 +87,16 @@ class Mayhem:
         self._at = []
         self._scene.tell_cloud("PUT", "faults", [])
         self._scene.tell_cloud("PUT", "outcomes", [])
-        self._scene.tell_cloud("PUT", "stock", [])
+        self._scene.tell_cloud("PUT", "stock", PLENTY)
         for name in list(self._ends):
             self._finish(name)
 
     def end(self) -> list[str]:
         """Ends the controllers; what the last of them said."""
-        told = []
-        for each in self._up.values():
-            each.process.send_signal(signal.SIGCONT)
-            told += each.complaints[-30:]
-            each.end()
-        return told
+        for name in list(self._up):
+            self._up[name].process.send_signal(signal.SIGCONT)
+            self._end(name)
+        return self.told
 
     # -- pods -----------------------------------------------------------------------------------------
 
@@ -116,13 +120,17 @@ class Mayhem:
     def _start(self, name: str) -> None:
         self._up[name] = self._scene.controller(self._scene.usual, name=name)
 
+    def _end(self, name: str) -> None:
+        gone = self._up.pop(name)
+        code = gone.end()
+        self.told += [f"{name}: {line}" for line in (*gone.complaints, f"ended with {code}")]
+
     def _kill(self) -> None:
         name = self._rng.choice(self._names)
         if name in self._up:
             self.count["kills"] += 1
-            gone = self._up.pop(name)
-            gone.process.send_signal(signal.SIGKILL)
-            gone.end()
+            self._up[name].process.send_signal(signal.SIGKILL)
+            self._end(name)
             self._later(self._rng.uniform(0, 4), lambda: self._start(name))
 
     def _freeze(self) -> None:
@@ -152,7 +160,7 @@ class Mayhem:
         self._scene.tell_cloud(
             "PUT", "stock", [{"instance_type": self._rng.choice(("1A100.22V", "*")), "count": 0}]
         )
-        self._later(self._rng.uniform(2, 8), lambda: self._scene.tell_cloud("PUT", "stock", []))
+        self._later(self._rng.uniform(2, 8), lambda: self._scene.tell_cloud("PUT", "stock", PLENTY))
 
     def _fail_later(self) -> None:
         self.count["failures after the order"] += 1

@@ -28,7 +28,11 @@ def test_whatever_happens_nothing_is_paid_twice_leaked_or_hurt(
 ) -> None:
     seed = int(os.environ.get("SOAK_SEED") or random.randrange(10**6))
     print(f"seed {seed}, {MINUTES:g} minutes")
-    scene.usual = {"pools": [POOL]}
+    scene.usual = {
+        "pools": [POOL],
+        "timing": SETTINGS["timing"] | {"catalogue": "2s"},
+        "deadlines": SETTINGS["deadlines"] | {"backoff": {"first": "2s", "most": "10s"}},
+    }
     foreign = {"hostname": "somebody-elses", "description": "gpuas real other", "running": True}
     scene.tell_cloud("POST", "instances", order(foreign))
     with Judge(scene, MOST, "real-") as judge:
@@ -50,13 +54,15 @@ def test_whatever_happens_nothing_is_paid_twice_leaked_or_hurt(
             until("no Node is left", lambda: not scene.nodes(), 120)
             assert judge.alive()
             assert not judge.broken, judge.broken
+            assert len(judge.ran) * 3 >= mayhem.count["pods"], f"hardly any work was done: {len(judge.ran)} pods ran"
             told = ", ".join(f"{what} {count}" for what, count in sorted(mayhem.count.items()))
             print(
                 f"soak: {MINUTES:g} minutes, seed {seed}: {told}; creates {scene.state()['creates']}, "
+                f"{len(judge.ran)} pods ran, "
                 f"at most {judge.most_at_once} machines of {MOST} at once, {judge.looks} looks, nothing broken"
             )
         except BaseException:
-            print(*mayhem.end(), sep="\n")
+            print(*mayhem.end()[-300:], sep="\n")
             raise
         finally:
             mayhem.end()
