@@ -34,6 +34,10 @@ _REPEAT = 60.0
 _HELD_UP = (Reason.PDB, Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
 
+class _Overtaken(Exception):
+    """Its drain is pointless: the machine has vanished meanwhile."""
+
+
 class Leaving:
     def __init__(
         self,
@@ -100,10 +104,18 @@ class Leaving:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
             return
-        check = self._check if machine.failed else self._wanted_gone(machine.name)
+        wanted_gone = self._check if machine.failed else self._wanted_gone(machine.name)
+
+        def check() -> None:
+            wanted_gone()
+            if self._in(intent, Phase.DRAINING) is None:
+                raise _Overtaken
+
         try:
             await self._removal.drain(policy, machine, check, self._told_why_it_waits(machine))
             check()
+        except _Overtaken:
+            pass
         except CalledOff as stop:
             await self._keep(intent, stop.why)
             return
@@ -120,7 +132,8 @@ class Leaving:
         def tell(refusal: Refused | None) -> None:
             why = reason if refusal is None or machine.failed else refusal.reason
             words = note if refusal is None else refusal.message
-            self._ledger.change(machine.intent, reason=why, note=words)
+            if self._in(machine.intent, Phase.DRAINING) is not None:
+                self._ledger.change(machine.intent, reason=why, note=words)
 
         return tell
 

@@ -517,6 +517,24 @@ async def test_a_machine_that_vanishes_while_its_removal_is_called_off_is_not_re
     assert controller.only.phase is Phase.DELETING
 
 
+async def test_a_machine_that_vanishes_while_a_budget_holds_its_drain_up_is_cleaned_up_at_once() -> None:
+    world, controller, machine = await ready()
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    controller.hands.faults["evict"] = [Refused(Reason.PDB, "needs 1 healthy pod")] * 1000
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.run(controller, 20)
+    assert controller.only.reason is Reason.PDB
+    world.account.end(machine.instance_id)
+    await world.run(controller, 5)
+    assert (controller.only.phase, controller.only.reason) == (Phase.DELETING, Reason.VANISHED)
+    await world.run(controller, 90)
+    assert not controller.ledger.machines
+    assert not world.account.volumes
+    assert not world.town.nodes
+    assert "deleting>ready" not in controller.heard.of("phase")
+
+
 async def test_a_removed_pool_neither_breaks_nor_keeps_its_machines() -> None:
     world, controller, machine = await ready(cooldown=20.0)
     world.town.work = NEVER
