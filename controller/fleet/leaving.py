@@ -193,8 +193,15 @@ class Leaving:
                     log.info("delete is tried again", extra={"machine": machine.name, "why": why})
                     await self._sleep(pause)
                     pause = min(_MOST_POLL, pause * 2)
-        if machine is not None:
-            await self._close(policy.cluster_id, intent)
+        if machine is None:
+            return
+        if machine.reason is Reason.VANISHED and machine.instance_id and not machine.delete_at:
+            # What hid it may be over, and its Node may be Ready all the while.
+            instance = await self._removal.look_up(machine.instance_id)
+            if instance is not None and instance.state != "leaving":
+                await self._back(intent)
+                return
+        await self._close(policy.cluster_id, intent)
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]

@@ -368,6 +368,25 @@ async def test_an_evicted_machine_is_cleaned_up_without_a_delete_and_its_disk_wi
     assert not controller.ledger.machines
 
 
+async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_goes_when_it_is_idle() -> None:
+    """As with the credentials of another project, for some minutes: its lists are complete, and empty."""
+    world, controller, machine = await ready(cooldown=20.0)
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    here = world.account.instances, world.account.volumes
+    world.account.instances, world.account.volumes = {}, {}
+    await world.run(controller, 300)
+    assert controller.only.reason is Reason.VANISHED
+    assert list(world.town.nodes) == [machine.name]
+    world.account.instances, world.account.volumes = here
+    await world.run(controller, 60)
+    assert (controller.only.phase, controller.only.reason) == (Phase.READY, None)
+    world.town.pods.clear()
+    await world.run(controller, 120)
+    assert not world.account.alive()
+    assert not controller.ledger.machines
+
+
 async def test_a_foreign_node_under_the_name_of_a_machine_that_never_joined_is_left_alone() -> None:
     world = World(cooldown=NEVER)
     controller = world.start()
