@@ -139,13 +139,23 @@ def _without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, E
     """Drop pods for which machines were bought twice in vain: not usable, or even empty too small."""
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
+    stuck: dict[str, list[str]] = {}
     for machine in snapshot.machines:
-        if machine.phase is Phase.READY:
-            for key in machine.pods:
+        for key in machine.pods:
+            if machine.phase is Phase.READY:
                 bought.setdefault(key, []).append(machine)
+            elif _is_stuck(machine):
+                stuck.setdefault(key, []).append(machine.name)
     kept = []
     for ask in left:
         key = ask.pod.key
+        if len(waits_for := sorted(stuck.get(key, ()))) >= IN_VAIN:
+            told[key] = Explanation(
+                Reason.LAUNCH_DEADLINE,
+                f"{' and '.join(waits_for)} were ordered for it, did not start in time and are still there; no other is "
+                "ordered before one of them is gone",
+            )
+            continue
         wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)}
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
@@ -160,6 +170,15 @@ def _without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, E
                 "is bought: lower its requests, or name a larger type",
             )
     return kept
+
+
+def _is_stuck(machine: Machine) -> bool:
+    """Given up in provisioning, where the cloud may refuse to delete it: it may start, and cost money, yet."""
+    return (
+        machine.phase is Phase.DELETING
+        and machine.reason is Reason.LAUNCH_DEADLINE
+        and not (machine.delete_at or machine.gone_at)
+    )
 
 
 def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Explanation:

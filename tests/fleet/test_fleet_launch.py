@@ -314,6 +314,25 @@ async def test_a_pod_whose_machines_never_join_gets_two_and_no_third_also_from_t
     assert len(world.account.orders) == 3
 
 
+async def test_a_pod_gets_no_third_machine_while_two_stuck_on_their_way_cannot_be_deleted() -> None:
+    world = World()
+    places = ("FIN-01", "FIN-02", "FIN-03")
+    world.account.offers = [Offer(type=A1, location=place, market="on-demand") for place in places]
+    world.account.boots = False
+    controller = world.start()
+    await controller.fleet.rebuild()
+    world.town.add_pod("train")
+    await world.run(controller, 4 * 3600, 20)
+    assert len(world.account.orders) == 2
+    why = controller.plan.pods["default/train"]
+    assert why.code is Reason.LAUNCH_DEADLINE
+    assert "are still there" in why.message
+    world.account.set("i-1", status="error")  # now it can be deleted
+    await world.run(controller, 1800, 10)
+    assert len(world.account.orders) == 3
+    assert [instance.id for instance in world.account.alive()] == ["i-2", "i-3"]
+
+
 async def test_an_answer_that_overtakes_nothing_new_is_not_lost_when_the_ledger_was_read_again() -> None:
     world = World()
     controller = world.start()
