@@ -45,6 +45,27 @@ def test_a_leader_that_was_frozen_for_longer_than_the_lease_buys_nothing_twice(s
             assert [told(one)["leader"], told(two)["leader"]] == [False, True]
 
 
+def test_a_leader_frozen_right_before_its_order_does_not_send_it_when_it_goes_on(scene: Scene) -> None:
+    """Its script must still be there: the cloud refuses an order without it."""
+    slow = {"method": "POST", "path": "/v1/scripts", "fault": "delay_answer", "seconds": 2, "times": 1}
+    kept = {"method": "DELETE", "path": "/v1/scripts*", "fault": "answer", "status": 500, "times": 0}
+    scene.tell_cloud("PUT", "faults", [slow, kept])
+    one = scene.controller(PROMPT, "one")
+    with running(one):
+        scene.pod("train", 1)
+        until("the script of its machine is there", lambda: scene.state()["scripts"])
+        one.process.send_signal(signal.SIGSTOP)
+        assert scene.state()["creates"] == 0
+        two = scene.controller(PROMPT, "two")
+        with running(two):
+            until("the other replica bought anew, and it runs", lambda: runs(scene, "train"))
+            one.process.send_signal(signal.SIGCONT)
+            until("it knows that it leads no more", lambda: not told(one)["leader"])
+            time.sleep(2)
+            assert scene.state()["creates"] == 1
+            assert [told(one)["leader"], told(two)["leader"]] == [False, True]
+
+
 def test_a_leader_frozen_while_the_cloud_carries_its_order_out_leaves_one_machine(scene: Scene) -> None:
     late = {"method": "POST", "path": "/v1/instances", "fault": "delay_answer", "seconds": 5, "times": 1}
     scene.tell_cloud("PUT", "faults", [late])
