@@ -92,7 +92,8 @@ class Scene(Account, Workloads):
     ) -> list[str]:
         path = self.home / f"{name}.yaml"
         verda = {"base_url": cloud or self.cloud, "client_id": "real", "client_secret": "real-not-a-key"}
-        told = {**SETTINGS, "verda": verda, **(settings or {})}
+        told = {**SETTINGS, **(settings or {})}
+        told["verda"] = verda | dict(told.get("verda") or {})
         path.write_text(json.dumps({key: value for key, value in told.items() if value is not None}))
         return [PROGRAM, verb, "--config", str(path), "--kubeconfig", str(kubeconfig or self.kubeconfig)]
 

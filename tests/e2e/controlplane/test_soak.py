@@ -54,7 +54,9 @@ def test_whatever_happens_nothing_is_paid_twice_leaked_or_hurt(
             until("no Node is left", lambda: not scene.nodes(), 120)
             assert judge.alive()
             assert not judge.broken, judge.broken
-            assert len(judge.ran) * 3 >= mayhem.count["pods"], f"hardly any work was done: {len(judge.ran)} pods ran"
+            assert len(judge.ran) * 3 >= mayhem.count["pods"], (
+                f"hardly any work was done: {len(judge.ran)} pods ran"
+            )
             told = ", ".join(f"{what} {count}" for what, count in sorted(mayhem.count.items()))
             print(
                 f"soak: {MINUTES:g} minutes, seed {seed}: {told}; creates {scene.state()['creates']}, "

@@ -17,7 +17,15 @@ from controller.planning.planner import plan
 from tests.e2e.controlplane.bench import load
 from tests.e2e.controlplane.bench.latency import PODS as PATH
 from tests.e2e.controlplane.bench.rows import Row
-from tests.e2e.controlplane.bench.stage import DEFAULTS, Controller, Stage, orders_at, requests_at, say
+from tests.e2e.controlplane.bench.stage import (
+    DEFAULTS,
+    SCRIPTS,
+    Controller,
+    Stage,
+    orders_at,
+    requests_at,
+    say,
+)
 from tests.e2e.controlplane.bench.watcher import Watcher
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import Scene, until
@@ -25,12 +33,12 @@ from tests.e2e.programs import run
 
 A_MINUTE = 60  # orders that the cloud takes
 POOL = {"name": "a100", "instance_types": ["8A100.176V"], "locations": ["FIN-01"], "max": 1000}
-SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": A_MINUTE}}
-UNLIMITED: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 100_000}}
+SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": A_MINUTE, "scripts": SCRIPTS}}
+UNLIMITED: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 100_000, "scripts": SCRIPTS}}
 ABOUT = (
     "Each asks for one GPU, the pool buys machines with eight; the scheduler runs with a raised client limit. "
-    f"Settings are the defaults except for `limits.launches_per_minute: {A_MINUTE}`, which is what the cloud takes: "
-    "it counts requests in real seconds. Its machines boot at once, when all orders are out."
+    f"Settings are the defaults except for room for {SCRIPTS:,} startup scripts and `limits.launches_per_minute: {A_MINUTE}`, "
+    "which is what the cloud takes: it counts requests in real seconds. Its machines boot at once, when all orders are out."
 )
 
 

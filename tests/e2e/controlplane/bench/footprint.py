@@ -22,14 +22,15 @@ from tests.e2e.controlplane.bench.audit import asked
 from tests.e2e.controlplane.bench.large import World
 from tests.e2e.controlplane.bench.latency import POOL
 from tests.e2e.controlplane.bench.rows import Row
-from tests.e2e.controlplane.bench.stage import Controller, Stage, requests_at, say
+from tests.e2e.controlplane.bench.stage import SCRIPTS, Controller, Stage, requests_at, say
 from tests.e2e.controlplane.bench.watcher import Watcher
 from tests.e2e.controlplane.scene import NAMESPACE, until
 
-SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 1000}}
+SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 1000, "scripts": SCRIPTS}}
 ABOUT = (
     "Half of the nodes are machines of ours, adopted by their marks at the start, and a pod on each uses its GPU. "
-    "Settings are the defaults except for `limits.launches_per_minute: 1000`. Each node reports its status "
+    f"Settings are the defaults except for `limits.launches_per_minute: 1000` and room for {SCRIPTS:,} startup "
+    "scripts. Each node reports its status "
     "every five minutes, as kubelets do, and renews its Lease every ten seconds."
 )
 KUBELET_REPORTS = 300.0  # seconds between two status reports of a kubelet about which nothing changed

@@ -12,15 +12,15 @@ from typing import Any
 
 from tests.e2e.controlplane.bench import load
 from tests.e2e.controlplane.bench.rows import Row, spread
-from tests.e2e.controlplane.bench.stage import Stage, orders_at, say
+from tests.e2e.controlplane.bench.stage import SCRIPTS, Stage, orders_at, say
 from tests.e2e.controlplane.bench.watcher import Watcher
 from tests.e2e.controlplane.scene import Scene, until
 
 POOL = {"name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "max": 1000}
-SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 1000}}
+SETTINGS: dict[str, Any] = {"pools": [POOL], "limits": {"launches_per_minute": 1000, "scripts": SCRIPTS}}
 ABOUT = (
     "Each needs a machine with one GPU of its own. Settings are the defaults except for "
-    "`limits.launches_per_minute: 1000`; the cloud does not count requests."
+    f"`limits.launches_per_minute: 1000` and room for {SCRIPTS:,} startup scripts; the cloud does not count requests."
 )
 GOALS = {"p50": 300.0, "p99": 1000.0}
 PODS = "/api/v1/namespaces/default/pods"

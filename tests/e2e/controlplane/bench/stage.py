@@ -27,7 +27,11 @@ from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS, Scene, until
 from tests.e2e.programs import PROGRAM, Started, started
 
 # A scene is quicker than the product; here everything is as users get it, unless a measurement says so.
-DEFAULTS: dict[str, Any] = {key: None for key in SETTINGS if key not in ("cluster_id", "namespace", "join")}
+# An account that may have so many machines has room for their scripts.
+SCRIPTS = 10_000
+DEFAULTS: dict[str, Any] = {
+    key: None for key in SETTINGS if key not in ("cluster_id", "namespace", "join")
+} | {"verda": {"script_quota": SCRIPTS}}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -79,7 +83,7 @@ class Stage:
     def cloud(self, name: str = "cloud", *, speed: float = 1.0, **knobs: Any) -> Iterator[Scene]:
         """A cloud account of its own; the cluster is the same for all."""
         path = self.home / f"{name}.yaml"
-        path.write_text(json.dumps({"script_quota": 10_000, "balance": 1_000_000} | knobs))
+        path.write_text(json.dumps({"script_quota": SCRIPTS, "balance": 1_000_000} | knobs))
         words = [PROGRAM, "sandbox", "cloud", "--speed", str(speed), "--settings", str(path)]
         with started(words, self.home) as cloud:
             yield Scene(self.admin, cloud.line(), self.kubeconfig, self.home)
