@@ -174,6 +174,10 @@ class Leaving:
                 raise NotYet(f"the instance of {machine.name} is not known; the inventory will tell")
             instance = await self._removal.look_up(machine.instance_id)
             if instance is None:
+                if not machine.delete_at:
+                    await self._sleep(
+                        _POLL
+                    )  # nobody asked for its end: `_close` looks once more, and not at once
                 self._ledger.change(intent, gone_at=self._clock())
                 await self._ledger.flush()
             elif instance.state == "leaving":
@@ -228,6 +232,7 @@ class Leaving:
         """The instance is gone: disks, Node, script, ledger entry."""
         pause = _POLL
         while (machine := self._ledger.machines.get(intent)) is not None:
+            await self._look_again(machine)
             left = await self._removal.disks_left(cluster_id, machine)
             if not left:
                 break
@@ -251,6 +256,14 @@ class Leaving:
         self._closed(machine)
         self._listener.removed(machine, cost)
         await self._ledger.flush()
+
+    async def _look_again(self, machine: Machine) -> None:
+        """One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes."""
+        if not machine.instance_id or await self._removal.look_up(machine.instance_id) is None:
+            return
+        self._ledger.change(machine.intent, gone_at=0.0)
+        await self._ledger.flush()
+        raise NotYet(f"{machine.name} was believed to be gone and is there", _POLL)
 
     async def delete_extra(self, policy: Policy, intent: str, extra: Instance) -> None:
         """A second instance of one intent: nobody needs it, and it may share its Node's name with the first."""

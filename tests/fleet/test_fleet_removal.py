@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError
-from controller.domain.cloudthings import Volume
+from controller.domain.cloudthings import Instance, Volume
 from controller.domain.kube import DisruptionBudget, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused, Unknown
@@ -621,3 +621,31 @@ async def test_a_list_that_still_shows_a_machine_just_closed_brings_no_record_ba
     await world.time.advance(300)
     await controller.look()
     assert controller.only.intent == machine.intent  # it is there after all: followed, never forgotten
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["before the delete", "after it was accepted"])
+async def test_one_answer_that_does_not_know_a_machine_proves_nothing(asked: bool) -> None:
+    """A proxy that answers 404 once must not leave a machine that nobody deletes and everybody pays."""
+    world, controller, machine = await ready()
+    world.account.stuck_delete = asked
+    really = controller.hands.instance
+    wrong: list[str] = []
+
+    async def once_unknown(instance_id: str) -> Instance | None:
+        if not wrong and (not asked or controller.hands.did("delete")):
+            wrong.append(instance_id)
+            return None
+        return await really(instance_id)
+
+    controller.hands.instance = once_unknown  # type: ignore[method-assign]
+    await retired(world, controller, machine, seconds=20)
+    assert wrong == [machine.instance_id]
+    if asked:
+        assert controller.ledger.machines
+        assert not controller.hands.did("delete_volume", "delete_node")
+        world.account.stuck_delete = False
+    await world.run(controller, 150)
+    assert controller.hands.did("delete")
+    assert not world.account.alive()
+    assert not world.account.volumes
+    assert not controller.ledger.machines
