@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.cloud.verda.answers import Call, classify, parse_id, retry_after
+from controller.cloud.verda.answers import LONGEST_WAIT_S, Call, classify, parse_id, retry_after
 from controller.domain.outcome import Happened, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -238,10 +238,18 @@ def test_what_is_no_id_is_never_taken_for_one(body: str) -> None:
         ("soon", None),
         ("-5", None),
         ("nan", None),
+        ("Mon, 01 Jan 2026 00:00:00 +99999999999999999999", None),
     ],
 )
 def test_a_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) -> None:
     assert retry_after(header, now=1_794_996_000.0) == seconds
+
+
+@pytest.mark.parametrize(
+    "header", ["999999999", "Wed, 21 Oct 2099 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359"]
+)
+def test_a_retry_after_of_years_is_an_accident_and_means_an_hour(header: str) -> None:
+    assert retry_after(header, now=1_794_996_000.0) == LONGEST_WAIT_S
 
 
 def test_a_rate_limit_keeps_its_retry_after() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.limits import Standing, standings
-from controller.cloud.verda.pacing import LONGEST_WAIT_S, Pace, Ticket, Urgency
+from controller.cloud.verda.pacing import Pace, Ticket, Urgency
 
 CREATE = ("POST", "/instances", Urgency.CREATE)
 REMOVE = ("PUT", "/instances", Urgency.REMOVE)
@@ -313,3 +314,22 @@ def test_no_window_ever_sees_more_than_its_limit(
     assert project <= 500
     for endpoint, most in endpoints.items():
         assert most <= (120 if endpoint == ("GET", "/instances") else 60), endpoint
+
+
+@pytest.mark.parametrize("call", [REMOVE, LIST])
+def test_a_window_is_over_after_its_own_length_whatever_the_header_says(
+    call: tuple[str, str, Urgency],
+) -> None:
+    """Milliseconds taken for seconds would keep the program from looking, and so from removing, for hours."""
+    pace = Pace()
+    pace.learn(send(pace, LIST, 0.0), 200, headers(project=(0, 37_000), endpoint=(0, 999_999_999)), 0.0)
+    assert 0 < wait(pace, call, 1.0) <= 60
+    assert wait(pace, call, 61.0) == 0
+
+
+def test_a_window_of_years_is_one_of_an_hour() -> None:
+    pace = Pace()
+    told = {"ratelimit-policy": '"project";q=1;w=999999999'}
+    pace.learn(send(pace, LIST, 0.0), 200, told, 0.0)
+    send(pace, REMOVE, 61.0)
+    assert wait(pace, REMOVE, 62.0) <= LONGEST_WAIT_S

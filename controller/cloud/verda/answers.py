@@ -65,6 +65,7 @@ ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_MESSAGE = 200
+LONGEST_WAIT_S = 3600.0  # what asks for more is an accident, and there are machines to remove
 
 
 def classify(
@@ -215,16 +216,16 @@ def parse_id(body: str) -> str:
 
 
 def retry_after(header: str, now: float) -> float | None:
-    """Seconds to wait, from a Retry-After that is a number or an HTTP date."""
+    """Seconds to wait, from a Retry-After that is a number or an HTTP date; an hour at the most."""
     text = header.strip()
     if not text:
         return None
     if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
-        return float(text)
+        return min(LONGEST_WAIT_S, float(text))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return max(0.0, moment.timestamp() - now)
+    return min(LONGEST_WAIT_S, max(0.0, moment.timestamp() - now))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.limits import Standing
 
 WINDOW_S = 60.0
@@ -83,11 +84,12 @@ class Bucket:
     def correct(self, standing: Standing, now: float) -> None:
         """Take over what the API says of this window."""
         if standing.most is not None:
-            self.most, self.span = standing.most, standing.span or self.span
+            self.most, self.span = standing.most, min(LONGEST_WAIT_S, standing.span or self.span)
         if standing.left is None:
             return
         known = self._of_others(now)
         ours = self.most - self.free(now) - known
         others = self.most - standing.left - ours
         if others > known:
-            self._others, self._others_until = others, now + (standing.resets or self.span)
+            # A window ends within its own length, whatever the header says of it.
+            self._others, self._others_until = others, now + min(self.span, standing.resets or self.span)

@@ -14,6 +14,7 @@ from enum import IntEnum
 
 import msgspec
 
+from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.buckets import Bucket
 from controller.cloud.verda.limits import standings
 
@@ -22,7 +23,6 @@ LISTS = (("GET", "/instances"), ("GET", "/volumes"))
 # Taken without a token, so its answers say nothing about limits.
 PUBLIC = (("GET", "/instance-types"),)
 UNTOLD_WAIT_S = 10.0  # after a 429 that does not say how long
-LONGEST_WAIT_S = 3600.0  # a longer Retry-After is an accident, and there are machines to remove
 _MOST_ENDPOINTS = 500  # paths with ids in them come and go
 
 Endpoint = tuple[str, str]  # method and full path, without the query
