@@ -47,6 +47,26 @@ def test_an_instance_is_read_with_its_tags_disks_and_exact_price() -> None:
     assert (one.os_volume_id, one.volume_ids) == ("disk-1", ("disk-1", "disk-2"))
 
 
+@pytest.mark.parametrize(
+    ("row", "holder"),
+    [
+        ({"instance_id": "now", "instances": [{"id": "now", "hostname": "database"}]}, "now"),
+        ({"instance_id": "before", "instances": [{"id": "now", "hostname": "database"}]}, "now"),
+        ({"instance_id": "before", "instances": ["now"]}, "now"),
+        ({"instance_id": None, "instances": [{"id": "now"}]}, "now"),
+        ({"instance_id": "second", "instances": [{"id": "first"}, {"id": "second"}]}, "second"),
+        ({"instance_id": "before", "instances": []}, "before"),
+        ({"instance_id": "before", "instances": [None, {"hostname": "x"}]}, "before"),
+        ({}, ""),
+    ],
+)
+def test_a_disk_is_where_its_list_of_instances_says_for_its_instance_id_may_be_stale(
+    row: dict[str, Any], holder: str
+) -> None:
+    """A disk of ours that was attached to a machine of somebody else's must not look like a loose one."""
+    assert parsing.volume({"id": "disk-1", **row}).instance_id == holder
+
+
 def test_an_instance_needs_nothing_but_its_id() -> None:
     one = parsing.instance({"id": ID})
     assert (one.status, one.market, one.price, one.created_at, one.volume_ids) == (

@@ -109,7 +109,7 @@ def volume(row: Mapping[str, Any]) -> Volume:
         status=_text(row, "status") or "unknown",
         size_gb=_whole(row.get("size")) or 0,
         location=_text(row, "location"),
-        instance_id=_text(row, "instance_id"),
+        instance_id=_holder(row),
         is_os=row.get("is_os_volume") is True,
         tags=_tags(row.get("tags")),
         price_per_hour=_price(row.get("base_hourly_cost")) or Decimal(0),
@@ -196,6 +196,12 @@ def _tags(value: Any) -> tuple[tuple[str, str], ...]:
         return ()
     named = (row for row in value if isinstance(row, dict) and isinstance(row.get("key"), str))
     return tuple((row["key"], str(row.get("value") or "")) for row in named)
+
+
+def _holder(row: Mapping[str, Any]) -> str:
+    """Where a disk is attached. Its `instance_id` may be stale, while its `instances` are those of now."""
+    told, now = _text(row, "instance_id"), _ids(row.get("instances"))
+    return told if told in now or not now else now[0]
 
 
 def _ids(value: Any) -> tuple[str, ...]:
