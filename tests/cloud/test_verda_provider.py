@@ -561,6 +561,18 @@ async def test_scripts_are_found_on_all_pages(
     assert server.of("GET", "/scripts")[0].query == {"page": "1", "pageSize": "100", "name": "gpuas-home-"}
 
 
+@pytest.mark.parametrize("first", [0, 3], ids=["empty", "a second page that is missing"])
+async def test_a_list_of_scripts_that_is_shorter_than_its_own_count_is_no_list(
+    server: Stub, world: World, first: int
+) -> None:
+    """A sweep that reads it would call an account clean in which a join token lies."""
+    some = [{"id": f"s{n}", "name": f"gpuas-home-{n}", "script": "#!"} for n in range(first)]
+    total = {"X-Total-Count": "5"}
+    server.on("GET", "/scripts", Reply(200, some, total), Reply(200, [], total))
+    with pytest.raises(CloudError, match="shorter than its own count"):
+        await world.cloud.scripts("gpuas-home-")
+
+
 async def test_a_server_that_knows_no_pages_does_not_loop(server: Stub, world: World) -> None:
     server.on("GET", "/scripts", Reply(200, [{"id": "a", "name": "x"}, {"name": "broken"}]))
     assert [script.id for script in await world.cloud.scripts("x")] == ["a"]

@@ -106,7 +106,7 @@ class Reads:
         answer = await self._calls.read(path)
         found, broken = _rows(answer, parse, path)
         if _is_cut(answer, len(found) + broken):
-            raise _unusable(path, "the list is shorter than its own count")
+            raise _unusable(path, _SHORT)
         return found
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
@@ -119,11 +119,15 @@ class Reads:
             new = {script.id: script for script in some if script.id not in found}
             found.update(new)
             listed += len(some) + broken
-            if not new or (_total(answer) is not None and not _is_cut(answer, listed)):
+            cut = _is_cut(answer, listed)
+            if not new and cut:
+                raise _unusable("/scripts", _SHORT)
+            if not new or (_total(answer) is not None and not cut):
                 break
         return tuple(script for script in found.values() if script.name.startswith(prefix))
 
 
+_SHORT = "the list is shorter than its own count"
 _PURGED = "purged"  # a word of ours: gone for good, costs nothing
 
 
