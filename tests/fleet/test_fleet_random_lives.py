@@ -68,6 +68,17 @@ FAULTS: list[dict[str, Any]] = [
     {"method": "GET", "path": "/instances", "fault": "answer", "status": 200, "body": [], "headers": {"X-Total-Count": "9"}, "times": 2},
     {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 500, "body": "", "times": 6},
     {"method": "GET", "path": "/volumes", "fault": "answer", "status": 200, "body": []},
+    *({"method": "GET", "path": "/instances/*", "fault": "answer", "status": 404, "body": body, "times": times} for body in ("404 page not found", {"code": "not_found", "message": "Instance not found"}) for times in (1, 4)),  # and it is there
+    {"method": "PUT", "path": "/instances", "fault": "answer", "status": 202, "body": {"code": "forbidden_action", "message": "no"}},
+    {"method": "PUT", "path": "/instances", "fault": "answer", "status": 200, "body": "<html>", "times": 2},
+    {"method": "PUT", "path": "/instances", "fault": "answer", "status": 404, "body": "404 page not found", "times": 2},
+    {"method": "DELETE", "path": "/volumes/*", "fault": "answer", "status": 404, "body": "404 page not found", "times": 2},
+    {"method": "DELETE", "path": "/scripts/*", "fault": "answer", "status": 404, "body": "404 page not found"},
+    {"method": "GET", "path": "/volumes/trash", "fault": "answer", "status": 200, "body": [], "times": 2},
+    {"method": "GET", "path": "/scripts", "fault": "answer", "status": 200, "body": [], "times": 2},
+    {"method": "GET", "path": "/instance-availability", "fault": "answer", "status": 200, "body": [], "times": 2},
+    {"method": "POST", "path": "/instances", "fault": "cut_answer"},
+    {"method": "POST", "path": "/instances", "fault": "answer_after", "status": 202, "body": {"code": "server_error", "message": "x"}},
     {"method": "GET", "path": "*", "fault": "lose_after", "times": 4},
     {"method": "GET", "path": "/instance-types", "fault": "answer", "status": 200, "body": []},
 ]  # fmt: skip
