@@ -433,6 +433,22 @@ async def test_refused_tags_are_left_out_once_and_for_all(server: Stub, world: W
     ]
 
 
+async def test_an_order_without_tags_is_not_sent_later_than_the_first_one_could_have_been(
+    server: Stub, make: Make
+) -> None:
+    """Whoever asked looked at its lease then: a slow refusal does not make that look any younger."""
+    world = make(create_within=10)
+
+    def slow(seen: Seen) -> Reply:
+        world.passed += 11
+        return refusal(400, "invalid_request", ["property tags should not exist"])
+
+    server.on("POST", "/instances", slow, Reply(202, ID))
+    outcome = await world.cloud.create(ORDER)
+    assert isinstance(outcome, Refused)
+    assert len(server.of("POST", "/instances")) == 1
+
+
 async def test_tags_refused_twice_are_not_the_reason(server: Stub, world: World) -> None:
     server.on("POST", "/instances", refusal(400, "invalid_request", "stage and tags"))
     for expected in (2, 4):

@@ -106,21 +106,21 @@ class VerdaCloud:
         return self._calls.health()
 
     async def create(self, order: Order) -> Outcome:
+        until = self._monotonic() + self._create_within
         with_tags = self._takes_tags and bool(order.tags)
-        outcome, answer = await self._create(order, with_tags=with_tags)
+        outcome, answer = await self._create(order, until, with_tags=with_tags)
         if with_tags and answer is not None and is_about_tags(answer.status, answer.text):
             # Refused, so nothing was bought; hostname and description are marks enough.
             log.warning("ordered again without tags, which were refused", extra={"machine": order.hostname})
-            outcome, _ = await self._create(order, with_tags=False)
+            outcome, _ = await self._create(order, until, with_tags=False)
             if isinstance(outcome, Happened):
                 self._takes_tags = False
         return outcome
 
-    async def _create(self, order: Order, *, with_tags: bool) -> tuple[Outcome, Answer | None]:
+    async def _create(self, order: Order, until: float, *, with_tags: bool) -> tuple[Outcome, Answer | None]:
         body = orders.body(order, with_tags=with_tags)
-        return await self._change(
-            Call.CREATE, "POST", "/instances", json=body, send_within=self._create_within
-        )
+        left = until - self._monotonic()
+        return await self._change(Call.CREATE, "POST", "/instances", json=body, send_within=left)
 
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
         until = self._monotonic() + DELETE_WITHIN
