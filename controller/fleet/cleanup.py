@@ -34,7 +34,10 @@ async def read(cloud: Cloud) -> Account:
         raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete; try again")
     account = Account(inventory=inventory, volumes=await cloud.volumes(), scripts=await cloud.scripts(""))
     asked = {machine: await cloud.instance(machine) for machine in doubtful(account)}
-    return msgspec.structs.replace(account, asked=asked)
+    # A list may be empty once; what the cloud knows by its id is there.
+    there = tuple(one for one in asked.values() if one is not None and one.state != "gone")
+    inventory = msgspec.structs.replace(inventory, instances=(*inventory.instances, *there))
+    return msgspec.structs.replace(account, inventory=inventory, asked=asked)
 
 
 class Result(msgspec.Struct, frozen=True):

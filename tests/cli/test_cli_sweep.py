@@ -328,6 +328,18 @@ async def test_lost_answers_and_bad_lists_end_in_the_same_removal(account: Accou
     assert all(row["removed"] for row in told["orphans"])
 
 
+async def test_machines_that_one_list_lacks_are_found_by_their_disks(account: Account) -> None:
+    """An account must not look clean because a list was empty once."""
+    plant(account)
+    _, whole, _ = await account.sweep()
+    account.faults.replace([{"method": "GET", "path": "/instances", "fault": "leave_out"}])
+    code, told, _ = await account.sweep()
+    assert code == 0
+    assert account.faults.rules[0].fired
+    found = [{row["id"] for row in one["orphans"]} for one in (told, whole)]
+    assert found[0] == found[1]
+
+
 async def test_a_list_that_is_cut_short_is_no_ground_to_remove_anything(account: Account) -> None:
     plant(account)
     before = account.things()
