@@ -23,8 +23,6 @@ from controller.domain.reason import Reason
 from controller.sandbox.cloud.settings import Settings
 from tests.cloud.test_verda_on_sandbox import INTENT, ORDER, Scene
 
-pytest.importorskip("controller.sandbox.cloud.knobs")  # the questions' numbers
-
 QUESTIONS = range(1, 12)
 STAGES = ["new", "pending", "ordered", "provisioning", "validating"]
 EACH_STAGE = {f"{stage}_s": 20 for stage in STAGES}
