@@ -26,11 +26,12 @@ from controller.config.settings import Settings
 from controller.domain.cloudthings import Catalogue
 from controller.domain.names import default_cluster_id
 from controller.join.joiner import Entry
-from controller.report.logs import keep_secret
+from controller.report.logs import keep_secret, mask
 
 log = logging.getLogger("gpu_autoscaler")
 FIRST_ANSWER = 15.0  # seconds; at the start nobody would see why nothing happens
 _T = TypeVar("_T")
+ReadSecret = Callable[[str, str], Awaitable[str]]
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -79,7 +80,19 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
         read_timeout=verda.read_timeout.total_seconds(),
         types_ttl=settings.timing.catalogue.total_seconds() / 2,  # prices are as new as the stock beside them
         currency=verda.currency,
+        hide=mask,
     )
+
+
+def kept_secret(read_secret: ReadSecret) -> ReadSecret:
+    """What is read from a Secret is never told, wherever it comes back from."""
+
+    async def read(name: str, key: str) -> str:
+        found = await read_secret(name, key)
+        keep_secret(found)
+        return found
+
+    return read
 
 
 async def make_connection(kubeconfig: str, environ: Mapping[str, str], now: Now) -> Connection:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
-from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, secrets_of
+from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
@@ -64,7 +64,7 @@ async def prepare(
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
-    joiner = ScriptJoiner(entries, writer.read_secret, now.monotonic)
+    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic)
     log.info(
         "ready to start",
         extra={

@@ -501,6 +501,20 @@ async def test_a_207_is_read_for_our_machine(server: Stub, world: World) -> None
     assert outcome.reason is Reason.NOT_ALLOWED_YET
 
 
+async def test_what_else_is_secret_is_taken_out_of_every_answer_that_may_be_told(
+    server: Stub, make: Make
+) -> None:
+    cloud = make(hide=lambda text: text.replace("join-token", "***")).cloud
+    row = {"instanceId": ID, "status": "error", "statusCode": 400, "error": "it said join-token"}
+    server.on("PUT", "/instances", Reply(207, [row]))
+    server.on("POST", "/scripts", refusal(400, "invalid_request", "quota: join-token"))
+    server.on("GET", "/scripts", refusal(403, "forbidden_action", "no scripts for join-token"))
+    outcomes = [await cloud.delete(ID, ()), await cloud.create_script("x", "join-token")]
+    told = [getattr(outcome, "message", "") for outcome in outcomes]
+    told.append((await failure(cloud.scripts(""))).message)
+    assert [("***" in text, "join-token" in text) for text in told] == [(True, False)] * 3
+
+
 async def test_a_disk_that_is_gone_does_not_keep_its_machine(server: Stub, world: World) -> None:
     server.on("PUT", "/instances", refusal(400, "invalid_request", "Invalid volume id gone"), Reply(202))
     server.on(

@@ -199,9 +199,13 @@ def test_an_id_never_walks_to_another_endpoint(server: Stub, value: str) -> None
     assert server.seen == []
 
 
-def test_an_error_that_repeats_the_request_shows_no_secret(server: Stub) -> None:
-    server.on("GET", "/x", Reply(400, f"Bearer token-1, refresh-1, {SECRET}"))
-    assert session(server.url).call("GET", "/x").text == "Bearer ***, ***, ***"
+@pytest.mark.parametrize(
+    ("method", "status"), [("GET", 400), ("PUT", 403), ("PUT", 202), ("PUT", 207), ("POST", 500)]
+)
+def test_an_error_that_repeats_the_request_shows_no_secret(server: Stub, method: str, status: int) -> None:
+    """A 202 and a 207 may be errors, too."""
+    server.on(method, "/x", Reply(status, f"Bearer token-1, refresh-1, {SECRET}"))
+    assert session(server.url).call(method, "/x").text == "Bearer ***, ***, ***"
 
 
 # ---- tokens

@@ -59,22 +59,26 @@ class VerdaCloud:
         rng: random.Random | None = None,
         connect: Connect | None = None,
         workers: Workers = threads,
+        hide: Callable[[str], str] = str,
     ) -> None:
         """`login`, for credentials that may change, is asked before every call, on a worker thread.
         `call_timeout` ends the wait for a whole call; a create not on the wire after `create_within`
-        seconds is never sent, so that no purchase happens long after its decision."""
+        seconds is never sent, so that no purchase happens long after its decision. `hide` takes out of a
+        text what this program keeps secret beside its credentials: a join token is in every script, and an
+        error may repeat what it was sent."""
         fixed = Login(client_id=client_id, client_secret=client_secret, base_url=base_url)
         self._clock = clock
         self._monotonic = monotonic
         self._create_within = create_within
         self._takes_tags = True
+        self._hide = hide
         self._line = Line(
             login or (lambda: fixed),
             connect or sessions(connect_timeout, read_timeout, monotonic),
             lambda where: self._calls.moved(where),
         )
         self._calls = Calls(
-            self._line.send,
+            self._send,
             base_url=self._line.base_url,
             timeout=call_timeout or 2 * (connect_timeout + read_timeout),  # a token call and the call
             clock=clock,
@@ -86,6 +90,12 @@ class VerdaCloud:
         self._reads = Reads(
             self._calls, clock=clock, types_ttl=types_ttl, locations_ttl=locations_ttl, currency=currency
         )
+
+    def _send(self, method: str, path: str, **words: Any) -> Answer:
+        answer = self._line.send(method, path, **words)
+        if method == "GET" and answer.status < 400:
+            return answer
+        return Answer(answer.status, answer.headers, self._hide(answer.text))
 
     async def catalogue(self) -> Catalogue:
         return await self._reads.catalogue()

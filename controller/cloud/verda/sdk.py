@@ -122,7 +122,9 @@ class _Http(HTTPClient):  # type: ignore[misc]
         answer = self._connections.send(
             method, target, headers=headers, params=params, json=json, not_after=not_after
         )
-        return self._auth_service.without_secrets(answer, token) if answer.status >= 400 else answer
+        # What a change is answered with may be told, also where it looks like a success; a list is data.
+        told = method != "GET" or answer.status >= 400
+        return self._auth_service.without_secrets(answer, token) if told else answer
 
 
 class _Tokens(AuthenticationService):  # type: ignore[misc]
