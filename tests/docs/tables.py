@@ -42,13 +42,17 @@ def shown_by(text: str) -> set[str]:
 
 
 @cache
-def that_run() -> frozenset[str]:
-    """The tests that `make test` runs: none that is skipped or expected to fail, alone or with its module."""
-    found: set[str] = set()
+def homes() -> dict[str, str]:
+    """The tests that `make test` runs, and the text of their modules.
+
+    None is among them that is skipped or expected to fail, alone or with its module.
+    """
+    found: dict[str, str] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         if "e2e" not in path.parts:
-            found |= _running(ast.parse(path.read_text(encoding="utf-8")))
-    return frozenset(found)
+            text = path.read_text(encoding="utf-8")
+            found |= dict.fromkeys(_running(ast.parse(text)), text)
+    return found
 
 
 def _running(module: ast.Module) -> set[str]:

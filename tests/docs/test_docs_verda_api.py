@@ -20,7 +20,7 @@ from controller.sandbox.cloud.page import QUESTIONS
 from controller.sandbox.fault_rules import FAULTS
 from tests.cloud.test_verda_on_sandbox import ORDER, Scene
 from tests.docs import tables
-from tests.docs.tables import ROOT, all_rows, codes, marked_rows, shown_by, that_run
+from tests.docs.tables import ROOT, all_rows, codes, homes, marked_rows, shown_by
 
 TEXT = (ROOT / "docs" / "verda-api.md").read_text(encoding="utf-8")
 CALLS = re.findall(r"(?m)^\| `((?:GET|POST|PUT|DELETE) /[^`]+)` \|", TEXT.partition("<!-- not used -->")[0])
@@ -38,12 +38,12 @@ OF_THE_ADAPTER = {
 }  # fmt: skip
 
 
-def test_every_row_names_that_run() -> None:
+def test_every_row_names_tests_that_run() -> None:
     rows = [row for row in all_rows(TEXT) if row not in marked_rows(TEXT, "not used")]
     assert len(rows) > 150
     for row in rows:
         assert shown_by(row[-1]), row
-    assert shown_by(TEXT) - that_run() == set()
+    assert shown_by(TEXT) - set(homes()) == set()
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,12 @@ def test_every_reason_of_the_adapter_has_a_row() -> None:
     assert sorted(told) == sorted(OF_THE_ADAPTER)
 
 
-def test_every_fault_has_a_row() -> None:
-    assert [codes(row[0])[0] for row in marked_rows(TEXT, "faults")] == list(FAULTS)
+def test_every_fault_has_a_row_and_is_in_the_lives_that_it_names() -> None:
+    rows = marked_rows(TEXT, "faults")
+    assert [codes(row[0])[0] for row in rows] == list(FAULTS)
+    for row in rows:
+        for test in shown_by(row[-1]):
+            assert f'"{codes(row[0])[0]}"' in homes()[test], row
 
 
 def test_every_open_question_has_a_row() -> None:

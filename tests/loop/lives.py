@@ -56,6 +56,14 @@ STRANGERS: tuple[dict[str, Any], ...] = (
     {"hostname": "worker", "description": "gpuas home dddddddddd"},
     {"hostname": "home-a100-cccccccccc", "description": "gpuas other cccccccccc"},
 )
+# Each with one mark of ours, which is one too few.
+THINGS_OF_STRANGERS: tuple[dict[str, Any], ...] = (
+    {"disk": {"name": "home-a100-aaaaaaaaaa", "location": "FIN-01"}},
+    {"disk": {"name": "home-a100-eeeeeeeeee", "location": "FIN-01", "where": "trash"}},
+    {"script": {"name": "gpuas-home-aaaaaaaaaa", "script": "#!/bin/bash\necho mine\n"}},
+    {"script": {"name": "mine", "script": "#!/bin/bash\n# gpuas home bbbbbbbbbb\n"}},
+)
+PARTS = ("instances", "volumes", "trash", "scripts")
 
 
 class Hurried(Now):
@@ -86,15 +94,19 @@ class Life:
         return found
 
     async def plant(self) -> None:
-        """What is not ours: machines with their disks, and a script."""
+        """What is not ours: machines with their disks, disks without machines, and scripts."""
         for stranger in STRANGERS:
             body = {
                 "instance_type": "1A100.22V", "image": "ubuntu-24.04-cuda-12.8-open", "location_code": "FIN-01",
                 "running": True, **stranger,
             }  # fmt: skip
             await self.stage.tell_cloud("POST", "instances", body)
+        await self.stage.tell_cloud("POST", "events", {"event": "plant", "things": list(THINGS_OF_STRANGERS)})
+        self.strangers = await self._everything()
+
+    async def _everything(self) -> dict[str, str]:
         state = await self.stage.bill()
-        self.strangers = {thing["id"]: thing["status"] for thing in (*state["instances"], *state["volumes"])}
+        return {thing["id"]: thing.get("status", "") for part in PARTS for thing in state[part]}
 
     async def code_of(self, pod: str) -> str:
         why = self.program.loop.plan.pods.get(f"default/{pod}")
@@ -127,20 +139,10 @@ class Life:
     async def empty(self, within: float = 40.0) -> None:
         async def nothing_of_ours() -> bool:
             state = await self.stage.bill()
-            return not any(
-                self.ours(one) for part in ("instances", "volumes", "trash") for one in state[part]
-            )
+            return not any(self.ours(one) for part in PARTS for one in state[part])
 
-        async def no_scripts() -> bool:
-            return not [
-                s for s in (await self.stage.bill())["scripts"] if s["name"].startswith("gpuas-home-")
-            ]
-
-        await until("no machine and no disk of ours is left", nothing_of_ours, within=within)
-        await until("no script of ours is left", no_scripts, within=within)
-        state = await self.stage.bill()
-        found = {thing["id"]: thing["status"] for thing in (*state["instances"], *state["volumes"])}
-        assert found == self.strangers
+        await until("no machine, disk or script of ours is left", nothing_of_ours, within=within)
+        assert await self._everything() == self.strangers
 
     async def api(self, method: str, path: str, body: Any = None) -> str:
         """A call of the project's own, as from the console."""

@@ -21,6 +21,10 @@ BROKEN = [
     pytest.param({**ALWAYS, "fault": "answer", "status": 404, "body": {"code": "not_found", "message": "x"}}, id="404"),
     pytest.param({**ALWAYS, "fault": "answer", "status": 500, "body": ""}, id="500"),
     pytest.param({**ALWAYS, "fault": "lose_after"}, id="lost"),
+    pytest.param({**ALWAYS, "fault": "cut_answer"}, id="cut in the middle"),
+    pytest.param({**ALWAYS, "fault": "empty"}, id="without its body"),
+    pytest.param({**ALWAYS, "fault": "leave_out"}, id="without any row"),
+    pytest.param({**ALWAYS, "fault": "total_above", "count": 2}, id="two more than came"),
 ]  # fmt: skip
 
 

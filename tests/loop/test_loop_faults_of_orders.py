@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from controller.sandbox.wire import Request, Response
 from tests.loop.acting import until
 from tests.loop.lives import life
 
@@ -36,7 +35,14 @@ ODD_ANSWERS = [
     pytest.param(on_create("lose_before"), id="lost before it arrived"),
     pytest.param(on_create("lose_after"), id="lost after the commit"),
     pytest.param(on_create("hang"), id="hang, not created"),
-    pytest.param(on_create("delay_answer", seconds=60), id="hang, created"),
+    pytest.param(on_create("delay_answer", seconds=60), id="slow, created"),
+    pytest.param(on_create("hang_after"), id="hang, created"),
+    pytest.param(on_create("drip", seconds=60), id="bit by bit, created"),
+    pytest.param(on_create("cut_answer"), id="cut in the middle of the id"),
+    pytest.param(on_create("empty"), id="the answer without its body"),
+    pytest.param(on_create("answer_after", status=202, body=HTML), id="202 page, created"),
+    pytest.param(on_create("answer", status=202, body=""), id="empty answer, not created"),
+    pytest.param(on_create("answer_after", status=302, body=""), id="redirected, created"),
 ]
 
 
@@ -57,14 +63,7 @@ async def test_an_order_that_is_carried_out_twice_is_shown_as_surplus_and_leaves
     while its name is in use, and is never hidden."""
     async with life({"deadlines": {"join": "3s"}}) as lived:
         lived.may_be_alive = 2
-        handle, doubled = lived.stage.cloud.handle, []
-
-        def twice(request: Request) -> Response:
-            if (request.method, request.path) == ("POST", "/v1/instances") and not doubled:
-                doubled.append(handle(request))
-            return handle(request)
-
-        lived.stage.cloud.handle = twice  # type: ignore[method-assign]
+        lived.fault(on_create("twice"))
         await lived.pod()
 
         async def shown_or_gone() -> bool:

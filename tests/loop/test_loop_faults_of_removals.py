@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from controller.fleet import leaving
 from tests.loop.acting import until
-from tests.loop.lives import Life, life
+from tests.loop.lives import STRANGERS, Life, life
 
 HTML = "<html><body><h1>Bad Gateway</h1></body></html>"
 NOT_YET = {"code": "forbidden_action", "message": "Can't discontinue a provisioning instance"}
 NO_SCOPE = {"code": "forbidden_action", "message": "Insufficient scope"}
+NOT_KNOWN = {"code": "not_found", "message": "Instance not found"}
+IS_GONE = {"code": "forbidden_action", "message": "Can't discontinue a discontinued instance"}
+BUSY = {"code": "conflict", "message": "Another action is under way"}
 STALE = {"code": "unauthorized_request", "message": "Access token is missing or invalid"}
 
 
@@ -37,6 +41,11 @@ ODD_ANSWERS = [
     pytest.param(on_delete("answer_after", status=202, body=""), id="202 without results"),
     pytest.param(on_delete("answer_after", status=204, body=""), id="204"),
     pytest.param(on_delete("answer", status=404, body=HTML), id="404 page of a proxy"),
+    pytest.param(on_delete("hang_after"), id="no answer, done"),
+    pytest.param(on_delete("cut_answer"), id="half an answer, done"),
+    pytest.param(on_delete("empty"), id="an answer without its results, done"),
+    pytest.param(on_delete("twice"), id="carried out twice"),
+    pytest.param(on_delete("answer", status=409, body=BUSY, times=2), id="409, twice"),
 ]
 
 
@@ -48,6 +57,27 @@ async def test_whatever_the_answer_to_a_delete_everything_of_ours_goes(fault: di
         await lived.end()
         assert lived.stage.cloud_faults.rules[0].fired
         assert (await lived.stage.bill())["creates"] == 1
+
+
+FALSE = [
+    pytest.param(on_delete("answer", status=202, body=""), id="202, not done"),
+    pytest.param(on_delete("answer", status=204, body="", times=2), id="204, not done, twice"),
+    pytest.param(on_delete("answer", status=404, body=NOT_KNOWN), id="404, and there all the same"),
+    pytest.param(on_delete("answer", status=403, body=IS_GONE), id="discontinued, and there all the same"),
+]
+
+
+@pytest.mark.parametrize("fault", FALSE)
+async def test_a_delete_that_is_said_to_be_done_and_is_not_is_sent_again(
+    fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "_REPEAT", 1.0)  # a minute is long for a test
+    async with life() as lived:
+        await lived.in_use()
+        lived.fault(fault)
+        await lived.end()
+        rule = lived.stage.cloud_faults.rules[0]
+        assert rule.matched == rule.fired + 1
 
 
 @pytest.mark.parametrize(
@@ -90,12 +120,12 @@ async def test_a_machine_that_is_gone_already_is_recognised_however_it_is_told(k
 
 async def test_a_machine_and_its_disk_are_deleted_for_good_and_not_into_the_trash() -> None:
     # Room for the strangers and one machine: with a disk in the trash there would be none for the second.
-    async with life(cloud={"storage_quota_gb": 4 * 50 + 100}) as lived:
+    async with life(cloud={"storage_quota_gb": (len(STRANGERS) + 2) * 50 + 100}) as lived:
         for name in ("one", "two"):
             await lived.in_use(name)
             await lived.end(name)
         state = await lived.stage.bill()
-        assert (state["creates"], state["trash"]) == (2, [])
+        assert (state["creates"], [one for one in state["trash"] if lived.ours(one)]) == (2, [])
 
 
 async def test_a_disk_that_lingers_after_its_machine_is_waited_for() -> None:

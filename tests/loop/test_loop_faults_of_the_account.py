@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.loop.acting import until
-from tests.loop.lives import Life, life
+from tests.loop.lives import STRANGERS, Life, life
 
 SPOT = {
     "pools": [
@@ -136,6 +136,42 @@ async def test_a_machine_deleted_in_the_console_is_replaced_and_its_disk_removed
         await _replaced(lived, machine)
 
 
+@pytest.mark.parametrize(
+    "event", [{"event": "shut_down"}, {"event": "fail", "into": "installation_failed"}], ids=str
+)
+async def test_a_machine_that_ends_before_it_joined_is_removed_and_another_one_is_bought(
+    event: dict[str, Any],
+) -> None:
+    async with life(cloud={"boot_s": 6000}) as lived:  # ten seconds
+        await lived.pod()
+
+        async def boots() -> bool:
+            return [one["status"] for one in await lived.instances()] == ["running"]
+
+        await until("the machine boots", boots)
+        first = (await lived.only())["id"]
+        await lived.knobs(boot_s=60)
+        await lived.stage.tell_cloud("POST", "events", {**event, "id": first})
+        await lived.runs()
+        assert first not in [one["id"] for one in await lived.instances() if one["status"] == "running"]
+        assert (await lived.stage.bill())["creates"] == 2
+        await lived.end()
+
+
+async def test_a_machine_in_use_that_is_shut_down_in_the_console_goes_when_its_pod_goes() -> None:
+    async with life() as lived:
+        machine = await lived.in_use()
+        await lived.stage.tell_cloud("POST", "events", {"event": "shut_down", "id": machine})
+
+        async def noticed() -> bool:
+            return [m.phase.value for m in lived.program.fleet.machines()] == ["draining"]
+
+        await until("it is seen to be off", noticed)
+        assert (await lived.only())["id"] == machine
+        assert (await lived.stage.bill())["creates"] == 1
+        await lived.end(within=90)
+
+
 async def test_an_empty_balance_takes_everything_and_after_a_payment_it_goes_on() -> None:
     async with life() as lived:
         machine = await lived.in_use()
@@ -158,7 +194,7 @@ async def test_an_empty_balance_takes_everything_and_after_a_payment_it_goes_on(
         # The strangers went with the balance; what is left of them is in the trash, and not ours to touch.
         state = await lived.stage.bill()
         lived.strangers = {one["id"]: one["status"] for one in state["trash"] if one["id"] in lived.strangers}
-        assert len(lived.strangers) == 4
+        assert len(lived.strangers) == len(STRANGERS) + 2  # their system disks, and those without machines
         assert machine not in [one["id"] for one in state["instances"]]
         await lived.stage.delete("/api/v1/namespaces/default/pods/again")
 
@@ -211,7 +247,8 @@ async def test_a_script_of_ours_behind_many_others_is_found_and_theirs_are_left_
             return lived.program.fleet.machines() == ()
 
         await until("the machine is gone", done)
-        names = sorted(script["name"] for script in (await lived.stage.bill())["scripts"])
+        left = (await lived.stage.bill())["scripts"]
+        names = sorted(script["name"] for script in left if lived.ours(script))
         assert names == sorted(["gpuas-home-yyyyyyyyyy", *(f"theirs-{number}" for number in range(15))])
 
 
