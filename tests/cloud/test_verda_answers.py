@@ -234,6 +234,8 @@ def test_what_is_no_id_is_never_taken_for_one(body: str) -> None:
         ("1.5", 1.5),
         ("Wed, 18 Nov 2026 10:00:30 GMT", 30.0),
         ("Wed, 18 Nov 2026 09:00:00 GMT", 0.0),
+        ("999999999", 3600.0),
+        ("Wed, 18 Nov 2099 10:00:00 GMT", 3600.0),
         ("", None),
         ("soon", None),
         ("-5", None),

@@ -411,6 +411,13 @@ async def test_a_create_that_is_rate_limited_says_for_how_long(server: Stub, wor
     assert len(bodies(server)) == 1
 
 
+async def test_an_absurd_retry_after_is_an_hour_and_not_for_ever(server: Stub, world: World) -> None:
+    server.on("POST", "/instances", Reply(429, "Rate limit!", {"Retry-After": "999999999"}))
+    outcome = await world.cloud.create(ORDER)
+    assert isinstance(outcome, Refused)
+    assert (outcome.reason, outcome.retry_after) == (Reason.RATE_LIMITED, 3600.0)
+
+
 @pytest.mark.parametrize(
     "no_tags",
     [

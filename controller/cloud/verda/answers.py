@@ -65,7 +65,7 @@ ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_MESSAGE = 200
-LONGEST_WAIT_S = 3600.0  # what asks for more is an accident, and there are machines to remove
+LONGEST_WAIT_S = 3600.0  # a longer Retry-After is an accident, and there are machines to buy and to remove
 
 
 def classify(
@@ -216,7 +216,7 @@ def parse_id(body: str) -> str:
 
 
 def retry_after(header: str, now: float) -> float | None:
-    """Seconds to wait, from a Retry-After that is a number or an HTTP date; an hour at the most."""
+    """Seconds to wait, an hour at most, from a Retry-After that is a number or an HTTP date."""
     text = header.strip()
     if not text:
         return None
@@ -224,7 +224,7 @@ def retry_after(header: str, now: float) -> float | None:
         return min(LONGEST_WAIT_S, float(text))
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
