@@ -224,7 +224,7 @@ def retry_after(header: str, now: float) -> float | None:
         return min(LONGEST_WAIT_S, float(text))
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
