@@ -182,6 +182,7 @@ class Loop:
         self.plan = make_plan(snapshot)
         self._metrics.plan_seconds.observe(self._monotonic() - started)
         self._metrics.show(self.plan, snapshot.machines)
+        self._tell_of_pools()
         self.passes += 1
         for hear in self.on_plan:
             hear(self.plan)
@@ -190,6 +191,12 @@ class Loop:
             if self._leads():
                 await self.fleet.apply(self.plan.actions)
         return True
+
+    def _tell_of_pools(self) -> None:
+        """Nobody waits for a machine of a minimum: why it is not ordered is told here, or nowhere."""
+        for pool in self.policy.pools:
+            why = self.plan.pools.get(pool.name)
+            self.problem(f"pool {pool.name}", f"{why.message} ({why.code.value})" if why else None)
 
     def snapshot(self) -> Snapshot:
         return picture.take(self.policy, self._view, self.fleet, self._clock())

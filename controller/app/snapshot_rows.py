@@ -19,7 +19,7 @@ from controller.cluster.decode import Decoder, Unreadable
 from controller.domain.cloudthings import ON_DEMAND, SPOT, InstanceType, Offer
 from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Refusal
+from controller.domain.plan import InVain, Refusal
 from controller.domain.quantity import QuantityError, scheduler_units
 from controller.domain.reason import Reason
 from controller.planning.scale_down import LATEST, parse_time
@@ -222,6 +222,18 @@ def refusal(row: Any) -> Refusal:
     row = _known(row, Refusal.__struct_fields__, "offer", "reason", "until")
     reason("reason", row["reason"])
     return msgspec.convert({**row, "until": moment("until", row["until"])}, Refusal)
+
+
+def in_vain(key: str, row: Any) -> InVain:
+    row = mapping(key, row)
+    unknown = sorted(set(row) - set(InVain.__struct_fields__))
+    if unknown:
+        raise SnapshotError(f"{key}.{unknown[0]}: unknown key; expected one of last, reason, tries")
+    return InVain(
+        tries=count(f"{key}.tries", row.get("tries")),
+        last=moment(f"{key}.last", row.get("last")),
+        reason=reason(f"{key}.reason", row.get("reason")),
+    )
 
 
 def machine(row: Any) -> Machine:

@@ -21,6 +21,7 @@ from controller.app.snapshot_rows import (
     amounts,
     count,
     filled_in,
+    in_vain,
     joined,
     located,
     machine,
@@ -59,7 +60,7 @@ KEYS = frozenset(
     {
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "machines", "offers",
         "refusals", "observed", "launches", "scripts_free", "spent_this_month", "pause", "disappointed",
-        "given_up",
+        "given_up", "in_vain",
     }
 )  # fmt: skip
 
@@ -90,6 +91,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "pause": snapshot.policy.pause,
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
         "given_up": {pod: dict(found) for pod, found in snapshot.given_up.items()},
+        "in_vain": {pool: msgspec.to_builtins(found) for pool, found in snapshot.in_vain.items()},
     }
 
 
@@ -136,6 +138,10 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             pod: {name: reason(f"given_up.{pod}.{name}", code) for name, code in sorted(found.items())}
             for pod, rows in sorted(mapping("given_up", data.get("given_up")).items())
             for found in [mapping(f"given_up.{pod}", rows)]
+        },
+        in_vain={
+            pool: in_vain(f"in_vain.{pool}", row)
+            for pool, row in sorted(mapping("in_vain", data.get("in_vain")).items())
         },
         scripts_free=None
         if data.get("scripts_free") is None

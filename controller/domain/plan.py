@@ -24,6 +24,14 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class InVain(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines of one pool never became usable, since one last did. Those ordered together are one try."""
+
+    tries: int
+    last: float  # when the last of them was given up
+    reason: Reason
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     policy: Policy
@@ -42,6 +50,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     # By the identity of a waiting pod: machines that were bought for it, in vain.
     disappointed: Mapping[str, tuple[str, ...]] = {}  # they were ready and did not hold it
     given_up: Mapping[str, Mapping[str, Reason]] = {}  # they never became usable
+    in_vain: Mapping[str, InVain] = {}  # by pool
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -87,4 +96,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     pods: Mapping[str, Explanation] = {}  # by namespace/name: every waiting pod
     machines: Mapping[str, Explanation] = {}  # by name: every machine
+    pools: Mapping[
+        str, Explanation
+    ] = {}  # by name: whose minimum is not filled up, for other reasons than limits
     wake_at: float | None = None  # when time alone could change this plan

@@ -14,6 +14,7 @@ import msgspec
 
 from controller.domain import names
 from controller.domain.machine import Machine
+from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 
 KEY = "ledger.json"
@@ -36,6 +37,7 @@ class Book(msgspec.Struct, kw_only=True):
     # By waiting pod, machines that were bought for it in vain:
     disappointed: dict[str, list[str]] = {}  # they did not hold it
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
+    in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:
@@ -87,4 +89,5 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         launches=sorted({*theirs.launches, *ours.launches}),
         disappointed=theirs.disappointed | ours.disappointed,
         given_up=theirs.given_up | ours.given_up,
+        in_vain=theirs.in_vain | ours.in_vain,
     )

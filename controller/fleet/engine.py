@@ -232,10 +232,12 @@ class Fleet:
         if after.phase is Phase.READY and before.phase is not Phase.READY and seen.node is not None:
             self.ledger.learn(after.instance_type, seen.node.allocatable)
             self.refusals.succeeded(offer_of(after))
+            self.ledger.works(after.pool)
         if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
             if after.reason in QUARANTINE:
                 self.refusals.add(offer_of(after), after.reason, after.note, now)
             if after.reason in REPLACED_ONCE:
+                self.ledger.tried_in_vain(after, after.reason, now)
                 for pod in self._waiting_for(after):
                     self.ledger.give_up(pod.identity, after.name, after.reason)
         self.flights.tell(before, after)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
 from controller.domain.machine import Machine, Phase
+from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
@@ -45,6 +46,7 @@ class Ledger:
         self.launches: list[float] = []
         self.disappointed: dict[str, list[str]] = {}
         self.given_up: dict[str, dict[str, Reason]] = {}
+        self.in_vain: dict[str, InVain] = {}
         self.lost = False  # somebody else dropped records that were alive here: read everything again
 
     async def load(self) -> None:
@@ -76,6 +78,8 @@ class Ledger:
         self.disappointed.update(book.disappointed)
         self.given_up.clear()
         self.given_up.update(book.given_up)
+        self.in_vain.clear()
+        self.in_vain.update(book.in_vain)
 
     # -- changes in memory ----------------------------------------------------------------------
 
@@ -141,6 +145,20 @@ class Ledger:
             known[machine] = reason
             self._dirty = True
 
+    def tried_in_vain(self, machine: Machine, reason: Reason, now: float) -> None:
+        """A machine of the pool never became usable; one ordered before the last failure is the same try."""
+        known = self.in_vain.get(machine.pool)
+        tries = known.tries if known is not None else 0
+        if known is None or machine.intended_at > known.last:
+            tries += 1
+        self.in_vain[machine.pool] = InVain(tries=tries, last=now, reason=reason)
+        self._dirty = True
+
+    def works(self, pool: str) -> None:
+        """A machine of the pool became usable."""
+        if self.in_vain.pop(pool, None) is not None:
+            self._dirty = True
+
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""
         known = self.disappointed.setdefault(pod, [])
@@ -192,6 +210,7 @@ class Ledger:
             costs=dict(self.costs),
             disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
             given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
+            in_vain=dict(sorted(self.in_vain.items())),
             launches=list(self.launches),
         )
 

@@ -7,32 +7,28 @@ which a snapshot lists its things decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from controller.domain import names
 from controller.domain.cloudthings import InstanceType
-from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.resources import total
 from controller.planning import scale_down
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
 from controller.planning.explain import why_not
-from controller.planning.fit import Ask, asks, with_place
+from controller.planning.fit import Ask, asks
+from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
+from controller.planning.minimum import top_up
 from controller.planning.packing import Packer
 from controller.planning.placing import place
-from controller.planning.room import Room, has_room_when_empty
-from controller.planning.sites import existing, node_of, usable
-
-# A machine that came to nothing for its pod is replaced once: there is no third.
-IN_VAIN = 2
+from controller.planning.room import Room
+from controller.planning.sites import existing
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -43,8 +39,8 @@ def plan(snapshot: Snapshot) -> Plan:
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
     tally = Tally(snapshot)
-    minimum = _top_up(snapshot, packer, options, tally)
-    sites.coming += minimum
+    minimum = top_up(snapshot, packer, options, tally)
+    sites.coming += minimum.rooms
     placing = place(asks(demand, declared), sites, declared)
     told |= placing.told
     actions: list[Action] = [
@@ -55,7 +51,7 @@ def plan(snapshot: Snapshot) -> Plan:
     for room in placing.sites.coming:
         if room.pool is not None:
             actions.append(_launch(room, f"pool {room.pool.name} keeps min: {room.pool.min}"))
-    left = _without_hopeless(snapshot, placing.left, told)
+    left = without_hopeless(snapshot, placing.left, told)
     if left and scale_down.paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
@@ -65,13 +61,14 @@ def plan(snapshot: Snapshot) -> Plan:
     for machine in snapshot.machines:
         if machine.name not in machines_told:
             machines_told[machine.name] = _about(machine, machine.name in called_off)
-    wakes = [wake, down_wake, *placing.wakes, *_refusals_end(snapshot)]
+    wakes = [wake, down_wake, *placing.wakes, *minimum.wakes, *_refusals_end(snapshot)]
     if any(why.code is Reason.LIMIT_RATE for why in told.values()):
         wakes.append(tally.rate_eases_at)
     return Plan(
         actions=tuple(actions + downs),
         pods=dict(sorted(told.items())),
         machines=dict(sorted(machines_told.items())),
+        pools=dict(sorted(minimum.told.items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
 
@@ -106,103 +103,12 @@ def in_order(snapshot: Snapshot) -> Snapshot:
     )
 
 
-def _top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: Tally) -> list[Room]:
-    """Machines that a pool's minimum asks for; those that still boot count."""
-    rooms: list[Room] = []
-    for pool in snapshot.policy.pools:
-        staying = sum(
-            1
-            for m in snapshot.machines
-            if m.pool == pool.name and m.phase is not Phase.TOMBSTONE and not m.phase.leaving and not m.failed
-        )
-        mine = [c for c in options if c.pool is pool and c.hindrance is None]
-        for number in range(staying, pool.min):
-            chosen, _objection = packer.allowed(mine, tally)
-            if chosen is None:
-                break
-            tally.add(chosen)
-            room = packer.template(chosen).copy()
-            room.name = f"{room.name} of {pool.name} {number}"
-            rooms.append(room)
-    return rooms
-
-
 def _launch(room: Room, reason: str) -> Launch:
     if room.offer is None or room.pool is None:
         raise ValueError(f"room {room.name} is not a new machine")
     return Launch(
         pool=room.pool.name, offer=room.offer, pods=tuple(pod.key for pod in room.pods), reason=reason
     )
-
-
-def _without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation]) -> list[Ask]:
-    """Drop pods for which machines were bought twice in vain: not usable, or even empty too small."""
-    nodes = {node.name: node for node in snapshot.nodes}
-    bought: dict[str, list[Machine]] = {}
-    stuck: dict[str, list[str]] = {}
-    for machine in snapshot.machines:
-        for key in machine.pods:
-            if machine.phase is Phase.READY:
-                bought.setdefault(key, []).append(machine)
-            elif _is_stuck(machine):
-                stuck.setdefault(key, []).append(machine.name)
-    kept = []
-    for ask in left:
-        key = ask.pod.key
-        if len(waits_for := sorted(stuck.get(key, ()))) >= IN_VAIN:
-            told[key] = Explanation(
-                Reason.LAUNCH_DEADLINE,
-                f"{' and '.join(waits_for)} were ordered for it, did not start in time and are still there; no other is "
-                "ordered before one of them is gone",
-            )
-            continue
-        wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)}
-        wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
-        given_up = snapshot.given_up.get(ask.pod.identity, {})
-        if len(wrong | given_up.keys()) < IN_VAIN:
-            kept.append(ask)
-        elif given_up:
-            told[key] = _given_up(wrong, given_up)
-        else:
-            told[key] = Explanation(
-                Reason.PREDICTION_WRONG,
-                f"{' and '.join(sorted(wrong))} were bought for it and did not hold it even when empty; nothing more "
-                "is bought: lower its requests, or name a larger type",
-            )
-    return kept
-
-
-def _is_stuck(machine: Machine) -> bool:
-    """Given up in provisioning, where the cloud may refuse to delete it: it may start, and cost money, yet."""
-    return (
-        machine.phase is Phase.DELETING
-        and machine.reason is Reason.LAUNCH_DEADLINE
-        and not (machine.delete_at or machine.gone_at)
-    )
-
-
-def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Explanation:
-    why = dict.fromkeys(too_small, Reason.PREDICTION_WRONG) | dict(given_up)
-    listed = " and ".join(f"{name} ({code.value})" for name, code in sorted(why.items()))
-    return Explanation(
-        sorted(given_up.items())[-1][1],
-        f"{listed} were bought for it in vain; nothing more is bought: look at how machines start (join script, "
-        "image, device plug-in), then create the pod anew",
-    )
-
-
-def _disappoints(snapshot: Snapshot, ask: Ask, machine: Machine, nodes: Mapping[str, Node]) -> bool:
-    node = node_of(machine, nodes)
-    if node is None or not usable(node):
-        return False
-    daemons = [
-        pod
-        for pod in snapshot.pods
-        if pod.node == node.name and not pod.finished and (pod.shape.is_daemon or pod.shape.mirror)
-    ]
-    room = Room(node.name, {names.LABEL_HOSTNAME: node.name, **node.labels}, node.taints, {})
-    overhead = total(with_place(pod.shape.requests) for pod in daemons)
-    return not has_room_when_empty(ask, room, overhead, node.allocatable)
 
 
 def _buy(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from controller.domain.machine import Machine
-from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Retire
+from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, MarkIdle, Plan, Retire
 from controller.domain.reason import Reason
 
 
@@ -77,19 +77,25 @@ def plan_json(plan: Plan, currency: str, machines: Iterable[Machine] = ()) -> di
         actions.append(shown)
     return {
         "actions": actions,
-        "pods": {key: {"code": e.code.value, "message": e.message} for key, e in sorted(plan.pods.items())},
-        "machines": {
-            key: {"code": e.code.value, "message": e.message} for key, e in sorted(plan.machines.items())
-        },
+        "pods": _told(plan.pods),
+        "machines": _told(plan.machines),
         "currency": currency,
-    }
+    } | ({"pools": _told(plan.pools)} if plan.pools else {})
+
+
+def _told(part: Mapping[str, Explanation]) -> dict[str, dict[str, str]]:
+    return {key: {"code": e.code.value, "message": e.message} for key, e in sorted(part.items())}
 
 
 def plan_lines(plan: Plan, currency: str) -> list[str]:
     """The plan for people: what would be done, then why, for each pod and machine."""
     shown = plan_json(plan, currency)
     lines = [_action_line(action, currency) for action in shown["actions"]] or ["nothing to do"]
-    for title, part in (("pods", shown["pods"]), ("machines", shown["machines"])):
+    for title, part in (
+        ("pods", shown["pods"]),
+        ("machines", shown["machines"]),
+        ("pools", shown.get("pools")),
+    ):
         if part:
             lines += ["", f"{title}:"]
             lines += [f"  {key}: {told['code']}: {told['message']}" for key, told in part.items()]

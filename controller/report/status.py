@@ -11,7 +11,7 @@ import msgspec
 
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Plan, Refusal
+from controller.domain.plan import Explanation, Plan, Refusal
 from controller.domain.policy import Policy
 from controller.report.plan_json import money
 
@@ -70,6 +70,7 @@ def status_json(
                 "machines": sum(1 for m in alive if m.pool == pool.name),
                 "gpus": sum(m.gpus for m in alive if m.pool == pool.name),
             }
+            | _told(plan.pools.get(pool.name))
             for pool in policy.pools
         },
         "machines": [_machine(m, plan) for m in alive],
@@ -82,6 +83,10 @@ def status_json(
         "reports": dict(sorted(reports.items())),
         "problems": list(problems),
     }
+
+
+def _told(why: Explanation | None) -> dict[str, str]:
+    return {"code": why.code.value, "message": why.message} if why is not None else {}
 
 
 def _cloud(health: CloudHealth) -> dict[str, Any]:

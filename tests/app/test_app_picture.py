@@ -36,7 +36,7 @@ class View:
 
 def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
     nodes = [node(NAME), node("cpu", 0), node("gpu", 1)]
-    ledger = SimpleNamespace(figures={}, disappointed={}, given_up={}, launches=[])
+    ledger = SimpleNamespace(figures={}, disappointed={}, given_up={}, in_vain={}, launches=[])
     fleet: Any = SimpleNamespace(
         machines=lambda: (machine(NAME, phase=phase),),
         catalogue=SimpleNamespace(offers=()),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from controller.domain.kube import Pod, Taint
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import KeepAfterAll, Launch, Snapshot
+from controller.domain.plan import InVain, KeepAfterAll, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import (
@@ -364,6 +364,44 @@ def test_a_pod_takes_the_place_of_a_machine_that_the_minimum_asks_for_anyway() -
     assert isinstance(launch, Launch)
     assert launch.pods == ("default/train",)
     assert decided.pods["default/train"].code is Reason.LAUNCHING
+
+
+@pytest.mark.parametrize(
+    ("tries", "ago", "there", "ordered"),
+    [
+        (1, 0, [], 3),
+        (2, 3599, [], 0),
+        (2, 3601, [], 1),
+        (3, 3601, [], 0),
+        (3, 7201, [], 1),
+        (99, 86399, [], 0),
+        (99, 86401, [], 1),
+        (2, 3601, [Phase.BOOTING], 0),
+        (2, 3601, [Phase.READY], 1),
+        (2, 0, [Phase.READY] * 3, 0),
+    ],
+)
+def test_a_minimum_is_tried_ever_more_seldom_while_its_machines_never_become_usable(
+    tries: int, ago: float, there: list[Phase], ordered: int
+) -> None:
+    machines = tuple(machine(f"home-a100-{'abc'[n] * 10}", phase=phase) for n, phase in enumerate(there))
+    known = InVain(tries=tries, last=NOW - ago, reason=Reason.JOIN_DEADLINE)
+    decided = plan(world(policy=policy(pool(min=3)), machines=machines, in_vain={"a100": known}))
+    assert sum(isinstance(action, Launch) for action in decided.actions) == ordered
+    if ordered or len(there) == 3:
+        assert not decided.pools
+    else:
+        assert decided.pools["a100"].code is Reason.JOIN_DEADLINE
+        assert there or decided.wake_at == NOW - ago + min(86400, 1800 * 2 ** (tries - 1))
+
+
+def test_a_minimum_orders_no_third_while_two_that_did_not_start_are_still_there() -> None:
+    stuck = {"phase": Phase.DELETING, "reason": Reason.LAUNCH_DEADLINE}
+    machines = tuple(machine(f"home-a100-{letter * 10}", **stuck) for letter in "ab")
+    assert count(world(policy=policy(pool(min=1)), machines=machines[:1])) == 1
+    decided = plan(world(policy=policy(pool(min=1)), machines=machines))
+    assert decided.actions == ()
+    assert decided.pools["a100"].code is Reason.LAUNCH_DEADLINE
 
 
 def disappointing(name: str, **more: Any) -> tuple[Machine, Any]:

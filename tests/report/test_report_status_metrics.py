@@ -28,6 +28,7 @@ def machine(number: int, phase: Phase = Phase.READY, **more: object) -> Machine:
 PLAN = Plan(
     pods={"default/train": Explanation(Reason.NO_CAPACITY, "sold out")},
     machines={"home-a100-intent1": Explanation(Reason.COOLDOWN, "idle since")},
+    pools={"a100": Explanation(Reason.JOIN_DEADLINE, "the next is ordered later")},
 )
 
 
@@ -58,7 +59,9 @@ def test_the_status_is_json_of_one_shape() -> None:
     assert found["cloud"] == {
         "breaker": "open", "since": "2027-01-15T08:00:00+00:00", "message": "the connection was refused",
     }  # fmt: skip
-    assert found["pools"]["a100"] == {"min": 0, "max": 4, "machines": 3, "gpus": 3}
+    assert found["pools"]["a100"] == {
+        "min": 0, "max": 4, "machines": 3, "gpus": 3, "code": "join_deadline", "message": "the next is ordered later",
+    }  # fmt: skip
 
 
 def test_the_published_text_is_the_whole_document_where_it_fits() -> None:
