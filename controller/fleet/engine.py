@@ -24,6 +24,7 @@ from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refus
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
+from controller.fleet.elsewhere import out_of_sight
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
@@ -49,6 +50,7 @@ QUARANTINE = frozenset(
 REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
 _BRAKE_LASTS = 60.0  # a machine that was just removed still counts for the next look
 REPAIR = "repair"  # the report of the brake
+PROJECT = "project"  # the report of an account that may be another one
 
 
 class Fleet:
@@ -76,6 +78,7 @@ class Fleet:
         self._sightings = Sightings(policy.cluster_id)
         self._judged = 0.0  # the list that was judged last
         self._brake: Brake | None = None
+        self._out_of_sight = ""  # why the account may be another one
         self.rebuilt = False
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
 
@@ -160,6 +163,14 @@ class Fleet:
                         until=now + _BRAKE_LASTS,
                         message=self._brake.message,
                     )
+        if self._out_of_sight:
+            for offer in self.catalogue.offers:
+                found[offer.key] = Refusal(
+                    offer=offer.key,
+                    reason=Reason.VANISHED,
+                    until=now + _BRAKE_LASTS,
+                    message=self._out_of_sight,
+                )
         return tuple(found.values())
 
     async def advance(self) -> None:
@@ -177,6 +188,7 @@ class Fleet:
                 self.reports[machine.name] = doubt
             steps.append((machine, step(machine, seen, self.policy.deadlines, now), seen))
         self._pull_brake([after for _, after, _ in steps])
+        self._recognise(out_of_sight((after, seen) for _, after, seen in steps))
         for machine, after, seen in steps:
             if self._brake is not None and machine.phase is Phase.READY and after.reason in UNHEALTHY:
                 continue  # it works or it does not: it stays until it is known what is wrong with so many
@@ -216,6 +228,13 @@ class Fleet:
             self.reports[REPAIR] = self._brake.message
             if before is None:
                 log.warning("repair brake", extra={"why": self._brake.message})
+
+    def _recognise(self, doubt: str) -> None:
+        if doubt:
+            self.reports[PROJECT] = doubt
+        if doubt != self._out_of_sight:
+            log.warning(doubt) if doubt else log.info("the cloud knows the machines that work again")
+        self._out_of_sight = doubt
 
     def _noticed(self, before: Machine, after: Machine, seen: Seen, now: float) -> None:
         self.ledger.put(after)

@@ -135,6 +135,10 @@ class Town:
                 self.nodes[name] = replace(self.nodes[name], ready=False)
         self._schedule(now)
 
+    def lose(self, node: str) -> None:
+        """Its kubelet reports no more."""
+        self.nodes[node] = replace(self.nodes[node], ready=False)
+
     def _schedule(self, now: float) -> None:
         for key, pod in list(self.pods.items()):
             if pod.node and now >= self.bound_at.get(key, now) + self.work:
