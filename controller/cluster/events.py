@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ LONGEST = 1024  # bytes
 MOST_REMEMBERED = 4000
 TIMEOUT = 10.0
 AT_ONCE = 8
+MOST_WAITING = 4000  # while the API server is away they pile up; the latest tell most
 log = logging.getLogger(__name__)
 
 
@@ -39,20 +41,56 @@ class Events:
         self._wall = wall
         self._told: dict[tuple[Subject, str, str], _Told] = {}
         # A thousand pods are told at once, and ledger and Lease must not queue up behind them for a connection.
-        self._few = asyncio.Semaphore(AT_ONCE)
+        self._under_way = 0
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+        self._drops = False
 
     async def tell(self, subject: Subject, kind: str, reason: str, message: str) -> None:
         """Best effort: what goes wrong is logged, and no request takes longer than a few seconds."""
         message = _cut(message)
         try:
-            async with self._few:
-                await self._tell(subject, kind, reason, message)
+            if await self._turn():
+                try:
+                    await self._tell(subject, kind, reason, message)
+                finally:
+                    self._leave()
         except ClusterError as error:
             log.warning(
                 "event %s on %s %s was not recorded: %s", reason, subject.kind, subject.name, error.message
             )
         except Exception:
             log.exception("event %s on %s %s was not recorded", reason, subject.kind, subject.name)
+
+    async def _turn(self) -> bool:
+        """Wait for one of the few places; False where too many others came after it."""
+        if self._under_way < AT_ONCE:
+            self._under_way += 1
+            return True
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        if len(self._waiting) > MOST_WAITING:
+            oldest = self._waiting.popleft()
+            if not oldest.done():
+                oldest.set_result(False)
+            if not self._drops:
+                log.warning("more than %d events wait to be told: the oldest are dropped", MOST_WAITING)
+            self._drops = True
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and turn.result():
+                self._leave()  # its turn had come in the same moment
+            raise
+
+    def _leave(self) -> None:
+        """The place goes to the one that has waited longest."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(True)
+                return
+        self._under_way -= 1
+        self._drops = False
 
     async def _tell(self, subject: Subject, kind: str, reason: str, message: str) -> None:
         now = self._wall()

@@ -360,6 +360,46 @@ async def test_a_flood_of_events_leaves_the_server_time_for_what_matters() -> No
     await asyncio.gather(*flood, return_exceptions=True)
 
 
+async def test_of_more_events_than_can_be_told_the_oldest_are_dropped_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made, transport, _ = writer()
+    answers = asyncio.Event()
+
+    async def told(number: int) -> None:
+        await made.event(POD, type="Normal", reason="R", message=str(number))
+
+    async def late(*_: Any, **__: Any) -> bytes:
+        await answers.wait()
+        return b"{}"
+
+    sent: list[str] = []
+    transport.request, ask = late, transport.request  # type: ignore[method-assign]
+    first = [asyncio.create_task(told(number)) for number in range(8)]
+    flood = [asyncio.create_task(told(number)) for number in range(8, 5008)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    done = [number for number, task in enumerate(flood, 8) if task.done()]
+    assert done == list(range(8, 1008))  # the oldest that wait; what is on the wire goes on
+    flood[-1].cancel()
+    await asyncio.sleep(0)
+
+    async def quick(_: str, __: str, *, body: Any, **___: Any) -> bytes:
+        sent.append(body["message"])
+        return b"{}"
+
+    transport.request = quick  # type: ignore[method-assign]
+    answers.set()
+    await asyncio.gather(*first, *flood, return_exceptions=True)
+    assert sent == [str(number) for number in range(1008, 5007)]
+    dropped = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert len(dropped) == 1
+    transport.request = ask  # type: ignore[method-assign]
+    transport.route = lambda asked: {}
+    await told(0)
+    assert len(transport.asked) == 1  # every place was given back
+
+
 async def test_the_memory_of_events_is_bounded() -> None:
     made, transport, clock = writer()
     transport.route = lambda asked: {}
