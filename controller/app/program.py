@@ -21,6 +21,7 @@ from controller.cluster.lease import Lease
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
+from controller.config.starting import starting_digest
 from controller.domain.policy import Policy
 from controller.fleet import sweep
 from controller.fleet.engine import Fleet
@@ -97,7 +98,7 @@ class Program:
             renew=loaded.settings.lease.renew.total_seconds(),
             spend_within=loaded.settings.lease.spend_within.total_seconds(),
         )
-        self.ledger = Ledger(self.writer, policy.cluster_id)
+        self.ledger = Ledger(self.writer, policy.cluster_id, starting_digest(loaded.settings))
         refusals = Refusals(policy.deadlines)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
         self.flights = Flights(

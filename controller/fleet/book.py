@@ -38,6 +38,7 @@ class Book(msgspec.Struct, kw_only=True):
     disappointed: dict[str, list[str]] = {}  # they did not hold it
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
+    starting: str = ""  # a digest of the settings under which `given_up` and `in_vain` came to be
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:
@@ -89,5 +90,6 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         launches=sorted({*theirs.launches, *ours.launches}),
         disappointed=theirs.disappointed | ours.disappointed,
         given_up=theirs.given_up | ours.given_up,
+        starting=ours.starting,
         in_vain=theirs.in_vain | ours.in_vain,
     )

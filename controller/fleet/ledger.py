@@ -8,6 +8,7 @@ refuses to write over a version that it has not read: whoever else wrote meanwhi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,15 +27,19 @@ from controller.fleet.book import KEY, Book, LedgerError, merge, parse
 
 __all__ = ["KEY", "Book", "Ledger", "LedgerError"]
 
+log = logging.getLogger("gpu_autoscaler.fleet")
+
 _ATTEMPTS = 4
 _KNOWN = 16  # versions of ours that are remembered while the answers to our writes are lost
 _DAYS = 62
 
 
 class Ledger:
-    def __init__(self, writer: Writer, cluster_id: str) -> None:
+    def __init__(self, writer: Writer, cluster_id: str, starting: str = "") -> None:
+        """`starting`: a digest of the settings that decide how machines start; "" compares nothing."""
         self._writer = writer
         self._cluster_id = cluster_id
+        self._starting = starting
         self._version: str | None = None
         self._known: list[Book] = []  # what is stored, or may be: read, written, or written without an answer
         self._lock = asyncio.Lock()
@@ -58,6 +63,7 @@ class Ledger:
             self._known = [book]
             self._take(book)
             self._dirty = self.lost = False
+            self._forget_other_settings(book)
 
     async def _read(self) -> tuple[str, Book] | None:
         try:
@@ -65,6 +71,16 @@ class Ledger:
         except ClusterError as error:
             raise LedgerError(f"the ledger cannot be read: {error.message}") from error
         return (stored.version, parse(stored.data, self._cluster_id)) if stored else None
+
+    def _forget_other_settings(self, book: Book) -> None:
+        """Machines that start in another way now may become usable."""
+        if not self._starting or book.starting == self._starting:
+            return
+        if book.starting and (self.given_up or self.in_vain):
+            log.info("settings of starting machines changed: what was given up is tried again")
+            self.given_up.clear()
+            self.in_vain.clear()
+        self._dirty = True
 
     def _take(self, book: Book) -> None:
         self.machines.clear()
@@ -210,6 +226,7 @@ class Ledger:
             costs=dict(self.costs),
             disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
             given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
+            starting=self._starting,
             in_vain=dict(sorted(self.in_vain.items())),
             launches=list(self.launches),
         )

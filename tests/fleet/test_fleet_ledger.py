@@ -11,6 +11,7 @@ import pytest
 
 from controller.cluster.protocol import ClusterError
 from controller.domain.machine import Machine, Phase
+from controller.domain.reason import Reason
 from controller.fleet.ledger import KEY, Ledger, LedgerError
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import Account, Hands, Town
@@ -245,3 +246,29 @@ def test_costs_are_kept_for_two_months(hands: Hands) -> None:
     for day in range(100):
         ledger.book(Decimal(1), 0.0, 3600.0, day * 86400.0)
     assert len(ledger.costs) == 62
+
+
+async def test_what_was_given_up_is_forgotten_once_machines_start_in_another_way(hands: Hands) -> None:
+    first = Ledger(hands, "home", "one way")
+    await first.load()
+    first.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    first.disappoint("u", "home-a100-b")
+    first.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    await first.flush()
+    for settings, kept in (("one way", True), ("", True), ("another", False), ("one way", False)):
+        later = Ledger(hands, "home", settings)
+        await later.load()
+        assert bool(later.given_up) is bool(later.in_vain) is kept
+        assert later.disappointed == {"u": ["home-a100-b"]}  # a machine that is too small stays too small
+        if settings:
+            await later.flush()
+
+
+async def test_a_ledger_that_does_not_tell_how_machines_started_is_believed(hands: Hands) -> None:
+    first = Ledger(hands, "home")
+    await first.load()
+    first.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    await first.flush()
+    later = Ledger(hands, "home", "one way")
+    await later.load()
+    assert later.given_up

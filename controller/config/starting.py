@@ -1,0 +1,24 @@
+"""A digest of the settings that decide how machines start: what was given up under others may be tried again.
+
+What a machine costs and how many there may be has no part in it, and neither has what lies outside of the
+settings: a join token, or a script in the cloud account.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from controller.config.load import show
+from controller.config.settings import Settings
+
+_HOW_MANY = frozenset({"min", "max", "max_price_per_hour", "market", "locations"})
+_WAITS = ("join", "ready", "gpu")
+
+
+def starting_digest(settings: Settings) -> str:
+    shown = show(settings)
+    pools = [{key: value for key, value in pool.items() if key not in _HOW_MANY} for pool in shown["pools"]]
+    waits = {name: shown["deadlines"][name] for name in _WAITS}
+    text = json.dumps({"pools": pools, "join": shown["join"], "deadlines": waits}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
