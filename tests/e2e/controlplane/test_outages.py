@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kubernetes.client.exceptions import ApiException
@@ -35,6 +37,35 @@ def test_an_etcd_that_is_paused_holds_nothing_up_for_good(scene: Scene, plane: C
         until("the API answers again", lambda: _answers(scene))
         machine_for(scene, "second")
         assert scene.state()["creates"] == 2
+
+
+def test_nothing_is_bought_while_etcd_stands_still_for_longer_than_the_lease_and_one_for_each_pod_afterwards(
+    scene: Scene, plane: ControlPlane
+) -> None:
+    lease = {"duration": "3s", "renew": "1s", "spend_within": "2s"}
+    with running(scene.controller({**PROMPT, "lease": lease})):
+        machine_for(scene, "first")
+        creates = []
+        with ThreadPoolExecutor(1) as during:
+            scene.pod("before", 1)
+            plane.signal("etcd", signal.SIGSTOP)
+            try:
+                created = during.submit(scene.pod, "during", 1)
+                end = time.monotonic() + 9
+                while time.monotonic() < end:
+                    creates.append(scene.state()["creates"])
+                    time.sleep(0.2)
+            finally:
+                plane.signal("etcd", signal.SIGCONT)
+            with contextlib.suppress(ApiException, HTTPError):
+                created.result(60)
+        # An order for the pod that came right before may be on its way already; then nothing may follow it.
+        assert set(creates[10:]) <= {creates[10]}
+        assert creates[-1] <= 2
+        until("the API answers again", lambda: _answers(scene))
+        until("both pods are there", lambda: _is_there(scene, "during"))
+        until("both run", lambda: runs(scene, "before") and runs(scene, "during"))
+        assert scene.state()["creates"] == 3
 
 
 def test_an_api_server_killed_while_nothing_happens_is_listed_once_where_a_version_is_too_old_for_it(
@@ -77,6 +108,13 @@ def test_an_api_server_killed_while_one_machine_comes_and_another_one_goes(
         until("the other one does its work", lambda: runs(scene, "next"))
         until("no ghost is left", lambda: leaving not in scene.nodes())
         assert scene.state()["creates"] == 2
+
+
+def _is_there(scene: Scene, name: str) -> bool:
+    """Whether the answer to its creation was lost, or the pod itself was."""
+    if name not in {pod.metadata.name for pod in scene.core.list_namespaced_pod("default").items}:
+        scene.pod(name, 1)
+    return True
 
 
 def _machines(scene: Scene) -> list[str]:
