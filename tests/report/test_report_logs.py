@@ -13,6 +13,11 @@ from controller.report import logs
 
 
 @pytest.fixture(autouse=True)
+def no_other_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_secrets", set())
+
+
+@pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     root, ours = logging.getLogger(), logging.getLogger("gpu_autoscaler")
     before = (root.handlers[:], root.level, ours.level)

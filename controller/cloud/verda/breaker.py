@@ -30,6 +30,7 @@ class Breaker:
         self.state = CLOSED
         self.until = 0.0  # when the next probe may go
         self.why = ""
+        self.opened = 0  # how often: calls sent before it last opened are no probe
         self._failures: Counter[str] = Counter()  # in a row, by path; "" for the API as a whole
         self._pause = FIRST_PAUSE_S
 
@@ -52,19 +53,23 @@ class Breaker:
         self._pause = FIRST_PAUSE_S
         self.state = CLOSED
 
-    def failed(self, now: float, place: str, why: str) -> None:
-        """No answer, or that of a server in trouble. `place` is the path, "" for the API as a whole."""
+    def failed(self, now: float, place: str, why: str, sent: int) -> None:
+        """No answer, or that of a server in trouble. `place` is the path, "" for the API as a whole.
+
+        `sent` is what `opened` was when the call was sent.
+        """
         self._failures[place] += 1
-        if self.state == OPEN:
-            return  # it was sent before
+        if self.state == OPEN or (self.state == HALF_OPEN and sent < self.opened):
+            return  # it was sent before, and is not the probe
         counted = sum(min(n, OF_ONE_PATH) if where else n for where, n in self._failures.items())
         if self.state == HALF_OPEN or counted >= ENOUGH:
             self.why = why
             self.until = now + self._pause * self._rng.uniform(0.5, 1.0)
             self._pause = min(LONGEST_PAUSE_S, 2 * self._pause)
             self.state = OPEN
+            self.opened += 1
 
-    def lost(self, now: float) -> None:
+    def lost(self, now: float, sent: int) -> None:
         """A call ended without showing anything; if it was the probe, another one may go."""
-        if self.state == HALF_OPEN:
+        if self.state == HALF_OPEN and sent >= self.opened:
             self.until = now

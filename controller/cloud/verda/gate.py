@@ -31,6 +31,7 @@ class Passed(msgspec.Struct, frozen=True):
     pace: Pace
     ticket: Ticket
     place: str
+    sent: int  # `Breaker.opened` at that time
 
 
 class Gate:
@@ -85,7 +86,7 @@ class Gate:
             pace.leave(ticket)
             raise
         pace.begin(ticket, self._monotonic())
-        return Passed(pace, ticket, f"{method} {place}")
+        return Passed(pace, ticket, f"{method} {place}", self._breaker.opened)
 
     def _knock(self, method: str, place: str, urgency: Urgency) -> None:
         before = self._breaker.state
@@ -105,7 +106,7 @@ class Gate:
         pace.end(ticket, now)
         before = self._breaker.state
         if answer.status >= 500 and not _is_no_capacity(passed, answer):
-            self._breaker.failed(now, passed.place, f"{passed.place} answered {answer.status}")
+            self._breaker.failed(now, passed.place, f"{passed.place} answered {answer.status}", passed.sent)
         else:
             self._breaker.worked()
         self._tell(before)
@@ -116,9 +117,10 @@ class Gate:
         passed.pace.end(passed.ticket, now)
         before = self._breaker.state
         if trouble is None or trouble.shows == "nothing":
-            self._breaker.lost(now)
+            self._breaker.lost(now, passed.sent)
         elif trouble.reason is Reason.UNAVAILABLE:
-            self._breaker.failed(now, "" if trouble.shows == "away" else passed.place, trouble.message)
+            where = "" if trouble.shows == "away" else passed.place
+            self._breaker.failed(now, where, trouble.message, passed.sent)
         else:
             self._breaker.worked()  # it refused to give a token, so it is there
             if trouble.reason is Reason.RATE_LIMITED:
