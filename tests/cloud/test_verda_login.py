@@ -54,7 +54,7 @@ class Rotation:
     def _checked(self, seen: Seen) -> Reply:
         if self._of.get(seen.headers["authorization"]) != self.secret:
             return refusal(401, "unauthorized_request", "Access token is missing or invalid")
-        return Reply(202, ID) if seen.method == "POST" else Reply(200, [])
+        return {"POST": Reply(202, ID), "PUT": Reply(202), "GET": Reply(200, [])}[seen.method]
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ async def test_a_delete_that_is_said_to_be_done_and_is_not_is_sent_again(
         (207, {"status": "error", "statusCode": 403, "error": "Can't discontinue a provisioning instance"}),
         (202, {"status": "error", "error": "Can't discontinue a provisioning instance"}),
         (207, {"status": "error", "statusCode": 500, "error": "Internal server error"}),
+        (207, {"status": "failed"}),
     ],
 )
 async def test_a_delete_that_only_looks_like_a_success_is_sent_again(
@@ -94,6 +95,23 @@ async def test_a_delete_that_only_looks_like_a_success_is_sent_again(
     async with life() as lived:
         machine = await lived.in_use()
         lived.fault(on_delete("answer", status=status, body=result(machine, **said), times=2))
+        await lived.end()
+        assert lived.stage.cloud_faults.rules[0].matched == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, HTML),
+        (202, NOT_YET),
+        (202, [{"instanceId": "11111111-2222-4333-8444-555555555555", "action": "delete", "status": "success"}]),
+    ],
+    ids=["a page", "an error", "another machine"],
+)  # fmt: skip
+async def test_a_success_that_says_nothing_of_our_machine_is_none(status: int, body: Any) -> None:
+    async with life() as lived:
+        await lived.in_use()
+        lived.fault(on_delete("answer", status=status, body=body, times=2))
         await lived.end()
         assert lived.stage.cloud_faults.rules[0].matched == 3
 

@@ -11,6 +11,7 @@ of a new thing is bare text that has been seen quoted and with a newline.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -39,6 +40,17 @@ REFUSALS: dict[int, Reason] = {
     409: Reason.BAD_REQUEST,
     422: Reason.BAD_REQUEST,
     429: Reason.RATE_LIMITED,
+}
+
+# The same as the code of an error body, for one that comes with a status of success.
+CODES: dict[str, int] = {
+    "invalid_request": 400,
+    "unauthorized_request": 401,
+    "insufficient_funds": 402,
+    "forbidden_action": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "rate_limit_exceeded": 429,
 }
 
 # Sentences that were seen, as patterns. Each has a row in docs/verda-api.md, which a test holds against this.
@@ -130,20 +142,35 @@ def _of_refused_delete(
 
 
 def _of_results(status: int, body: str, call: Call, retry_after: float | None, target: str) -> Outcome:
-    """A 2xx of an action: a list with one result for each id; older answers have no body at all."""
-    try:
-        results = exact_json(body)
-    except ValueError:
-        results = None
-    rows = [row for row in results if isinstance(row, dict)] if isinstance(results, list) else []
+    """A 2xx: for an action a list with one result for each id, in older answers and for others nothing."""
+    if not body.strip() and status != 207:
+        return Happened(target)
+    unclear = Unknown(f"{call}: answered {status} without a result for {target}")
+    value = _unwrapped(body)
+    if isinstance(value, dict) and "code" in value:
+        code, message = str(value["code"] or ""), message_of(value)
+        # The code stands for the status that it should have come with; without one nothing was told.
+        return _of_refused_delete(CODES.get(code, status), code, message, call, retry_after, target)
+    results = value if isinstance(value, list) else [value]
+    rows = [row for row in results if isinstance(row, dict)]
     ours = [row for row in rows if str(row.get("instanceId", "")).lower() == target.lower()]
-    if not ours:
-        if status == 207:
-            return Unknown(f"{call}: answered 207 without a result for {target}")
+    if ours:
+        worst = next((row for row in ours if row.get("status") != "success"), ours[0])
+        return _of_result(worst, call, retry_after, target) or unclear
+    if rows or status == 207 or body.lstrip().startswith("<"):
+        return unclear
+    named = parse_id(body)
+    # What else a disk or a script is answered with is written nowhere, so there the status tells.
+    done = named == target.lower() if named else call is not Call.DELETE
+    return Happened(target) if done else unclear
+
+
+def _of_result(row: Mapping[str, Any], call: Call, retry_after: float | None, target: str) -> Outcome | None:
+    if row.get("status") == "success":
         return Happened(target)
-    if ours[0].get("status") != "error":
-        return Happened(target)
-    inner, text = ours[0].get("statusCode"), message_of(ours[0].get("error"))
+    if row.get("status") != "error":
+        return None
+    inner, text = row.get("statusCode"), message_of(row.get("error"))
     # Without a status of its own the sentence decides, like that of any refusal.
     inner = inner if isinstance(inner, int) and inner >= 400 else 400
     code = "forbidden_action" if inner == 403 else ""
@@ -179,6 +206,17 @@ def error_of(body: str) -> tuple[str, str]:
     if not isinstance(value, dict):
         return "", ""
     return str(value.get("code") or ""), message_of(value)
+
+
+def _unwrapped(body: str) -> Any:
+    """The JSON of a body, also where it came as a text of JSON; None if there is none."""
+    value: Any = body
+    for _ in range(2):
+        try:
+            value = exact_json(value) if isinstance(value, str) else value
+        except ValueError:
+            return None
+    return value
 
 
 def message_of(value: Any) -> str:
