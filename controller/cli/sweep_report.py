@@ -1,11 +1,17 @@
-"""What a sweep found, for people and for scripts: what, why it is ours, what it costs, what becomes of it."""
+"""What a sweep found, for people and for scripts: what, why it is ours, what it costs, what becomes of it.
+
+Amounts are of the currency that the account is billed in, whatever the settings say; where the cloud does
+not tell it they are left without one. Amounts of different currencies are told side by side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from controller.domain.money import in_words
 from controller.fleet.cleanup import Result
@@ -22,21 +28,51 @@ def as_json(
 ) -> dict[str, Any]:  # fmt: skip
     done = {(r.found.kind, r.found.id): r for r in results}
     orphans = [each for each in found if each.removes]
+    totals = _totals(orphans, currency)
+    total = totals[0] if len(totals) == 1 else None
     return {
         "cluster_id": wanted or None,
         "cluster": state,
         "applied": applied,
         "orphans": [_row(each, done.get((each.kind, each.id))) for each in orphans],
         "left_alone": [_row(each) for each in found if not each.removes],
-        "price_per_hour": money(_sum(each.price_per_hour for each in orphans)),
-        "cost_so_far": money(_sum(each.cost_so_far for each in orphans)),
-        "currency": currency,
+        "price_per_hour": money(total.hourly) if total else None,
+        "cost_so_far": money(total.so_far) if total else None,
+        "currency": (total.currency or None) if total else None,
+        "totals": [
+            {
+                "currency": each.currency or None,
+                "price_per_hour": money(each.hourly),
+                "cost_so_far": money(each.so_far),
+            }
+            for each in totals
+        ],
         "warnings": list(warnings),
     }
 
 
-def _sum(amounts: Iterable[Decimal]) -> Decimal:
-    return sum(amounts, Decimal(0))
+class _Total(msgspec.Struct, frozen=True):
+    currency: str
+    hourly: Decimal
+    so_far: Decimal
+
+
+def _totals(orphans: Sequence[Found], currency: str) -> list[_Total]:
+    """By currency; what costs nothing adds to none. `currency` is for nothing at all."""
+    costing = [each for each in orphans if each.price_per_hour or each.cost_so_far]
+    return [
+        _Total(
+            one,
+            sum((each.price_per_hour for each in costing if each.currency == one), Decimal(0)),
+            sum((each.cost_so_far for each in costing if each.currency == one), Decimal(0)),
+        )
+        for one in sorted({each.currency for each in costing}) or [currency]
+    ]
+
+
+def _amount(amount: Decimal, currency: str) -> str:
+    of = currency or "of the account's currency"
+    return f"{in_words(amount)} {of}"
 
 
 def _row(found: Found, result: Result | None = None) -> dict[str, Any]:
@@ -54,6 +90,7 @@ def _row(found: Found, result: Result | None = None) -> dict[str, Any]:
         "why": found.why,
         "price_per_hour": money(found.price_per_hour),
         "cost_so_far": money(found.cost_so_far),
+        "currency": found.currency or None,
     }
     if result is not None:
         row |= {"removed": result.gone, "message": result.message}
@@ -68,15 +105,13 @@ def as_lines(
     for cluster_id, group in groupby(found, key=lambda each: each.cluster_id):
         things = list(group)
         orphans = [each for each in things if each.removes]
-        hourly = _sum(each.price_per_hour for each in orphans)
-        lines += [
-            f"cluster id {cluster_id}: {len(orphans)} to remove, "
-            f"{in_words(hourly)} {currency} an hour, {in_words(_sum(e.cost_so_far for e in orphans))} so far"
-        ]
+        costs = "; ".join(
+            f"{_amount(total.hourly, total.currency)} an hour, {in_words(total.so_far)} so far"
+            for total in _totals(orphans, currency)
+        )
+        lines.append(f"cluster id {cluster_id}: {len(orphans)} to remove, {costs}")
         for each in orphans:
-            lines += _about(
-                each, currency, "removed" if applied else "would be", done.get((each.kind, each.id))
-            )
+            lines += _about(each, "removed" if applied else "would be", done.get((each.kind, each.id)))
         left = [each for each in things if not each.removes]
         lines += [f"  left alone: {_named(each)}: {each.why}" for each in left]
     if not lines:
@@ -91,11 +126,11 @@ def _named(found: Found) -> str:
     return f"{_WORDS.get(found.kind, 'disk')} {found.name} ({found.id}{status})"
 
 
-def _about(found: Found, currency: str, verb: str, result: Result | None) -> list[str]:
+def _about(found: Found, verb: str, result: Result | None) -> list[str]:
     lines = [f"  {_named(found)}: {found.what}", f"    ours by its {'; '.join(found.marks)}"]
     if found.price_per_hour:
         lines.append(
-            f"    costs {in_words(found.price_per_hour)} {currency} an hour, at most "
+            f"    costs {_amount(found.price_per_hour, found.currency)} an hour, at most "
             f"{in_words(found.cost_so_far)} so far"
         )
     if result is None:

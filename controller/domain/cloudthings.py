@@ -66,6 +66,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     market: str
     price: Decimal
     created_at: float
+    currency: str = ""  # of the price; "": not told
     tags: tuple[tuple[str, str], ...] = ()
     ip: str = ""
     volume_ids: tuple[str, ...] = ()
@@ -116,6 +117,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     is_os: bool = False
     tags: tuple[tuple[str, str], ...] = ()
     price_per_hour: Decimal = Decimal(0)
+    currency: str = ""
     created_at: float = 0.0
     deleted_at: float = 0.0  # when it went into the trash
 

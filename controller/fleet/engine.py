@@ -29,7 +29,7 @@ from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.life import Seen, step
-from controller.fleet.marks import adopt, intend, new_intent, offer_of
+from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
@@ -209,7 +209,8 @@ class Fleet:
                 )  # it is known whose Node this is: that was its purpose
         for machine, extra in self._sightings.seconds(self.ledger.machines):
             self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
-            self.flights.delete_extra(self.policy, machine, extra)
+            price = price_of(self.policy, self.catalogue, extra)
+            self.flights.delete_extra(self.policy, machine, extra, price)
 
     def _see(self, machine: Machine, nodes: Sequence[Node], fresh: bool) -> tuple[Seen, str]:
         return looking.see(
@@ -272,8 +273,7 @@ class Fleet:
             known = self.ledger.machines.get(intent)
             if self.flights.closed_lately(instance.id):
                 continue  # its deletion was proven by id; the list lags behind
-            kind = self.catalogue.type_named(instance.instance_type)
-            machine = adopt(self.policy, instance, kind, intent, now)
+            machine = adopt(self.policy, self.catalogue, instance, intent, now)
             if known is not None:
                 machine = replace(machine, name=known.name, pool=known.pool, script_id=known.script_id)
             served = self.flights.served_lately(intent)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from controller.cloud.protocol import Cloud
 from controller.cluster.protocol import Writer
@@ -157,10 +158,11 @@ class Flights:
         if machine.script_id and _script_done(policy, machine):
             self._buying.drop_script(machine)
 
-    def delete_extra(self, policy: Policy, machine: Machine, extra: Instance) -> None:
+    def delete_extra(self, policy: Policy, machine: Machine, extra: Instance, price: Decimal) -> None:
         if self._may_act() and not self._buying.under_way(machine.intent):
             self._tasks.start(
-                f"surplus {extra.id}", lambda: self._leaving.delete_extra(policy, machine.intent, extra)
+                f"surplus {extra.id}",
+                lambda: self._leaving.delete_extra(policy, machine.intent, extra, price),
             )
 
     def lift_startup_taint(self, machine: Machine) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 from controller.domain.cloudthings import Instance
 from controller.domain.machine import Machine, Phase
@@ -265,7 +266,7 @@ class Leaving:
         await self._ledger.flush()
         raise NotYet(f"{machine.name} was believed to be gone and is there", _POLL)
 
-    async def delete_extra(self, policy: Policy, intent: str, extra: Instance) -> None:
+    async def delete_extra(self, policy: Policy, intent: str, extra: Instance, price: Decimal) -> None:
         """A second instance of one intent: nobody needs it, and it may share its Node's name with the first."""
         machine = self._ledger.machines.get(intent)
         if machine is None or not machine.instance_id or machine.instance_id == extra.id:
@@ -286,7 +287,7 @@ class Leaving:
         if not _is_done(outcome):
             raise NotYet(f"second instance {extra.id} of {machine.name} is not deleted", _POLL)
         now = self._clock()
-        self._ledger.book(instance.price, instance.created_at, now, now)
+        self._ledger.book(price, instance.created_at, now, now)
         log.warning("surplus instance deleted", extra={"machine": machine.name, "instance": extra.id})
         await self._ledger.flush()
         await self._sleep(_MOST_POLL)  # lists lag behind

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from decimal import Decimal
 
 from controller.cloud.protocol import Order
 from controller.domain import names
-from controller.domain.cloudthings import Instance, InstanceType
+from controller.domain.cloudthings import Catalogue, Instance, InstanceType
 from controller.domain.images import image_for
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Launch
@@ -68,14 +69,27 @@ def intent_of(cluster_id: str, instance: Instance) -> str:
     return names.owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
 
 
-def adopt(policy: Policy, instance: Instance, kind: InstanceType | None, intent: str, now: float) -> Machine:
+def price_of(policy: Policy, catalogue: Catalogue, instance: Instance) -> Decimal:
+    """What is paid for an instance that was found, in the currency of the limits, which is the catalogue's.
+
+    It is listed with its price in the project's currency, and mostly without saying which one that is.
+    """
+    kind = catalogue.type_named(instance.instance_type)
+    listed = kind.price_in(instance.market) if kind else Decimal(0)
+    if instance.currency == catalogue.currency or not listed:
+        listed = instance.price
+    model = kind.model if kind else ""
+    return price_paid(policy.prices, instance.instance_type, model, instance.market, listed)
+
+
+def adopt(policy: Policy, catalogue: Catalogue, instance: Instance, intent: str, now: float) -> Machine:
     """The record of a machine that is ours by its marks and that the ledger does not know.
 
     Where the catalogue no longer knows its type, what the machine says of itself is believed.
     Its script is not taken over: it may be one that the user keeps. Ours are found by their own marks.
     """
     found = names.parse_hostname(policy.cluster_id, instance.hostname)
-    model = kind.model if kind else ""
+    kind = catalogue.type_named(instance.instance_type)
     pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
     return Machine(
         intent=intent,
@@ -85,11 +99,11 @@ def adopt(policy: Policy, instance: Instance, kind: InstanceType | None, intent:
         location=instance.location,
         market=instance.market,
         phase=Phase.ORDERED,
-        price=price_paid(policy.prices, instance.instance_type, model, instance.market, instance.price),
+        price=price_of(policy, catalogue, instance),
         gpus=kind.gpus if kind else instance.gpus,
         vcpus=kind.vcpus if kind else instance.vcpus,
         memory_gib=kind.memory_gib if kind else instance.memory_gib,
-        model=model,
+        model=kind.model if kind else "",
         intended_at=instance.created_at,
         ordered_at=now,
         instance_id=instance.id,

@@ -31,6 +31,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0
     price_per_hour: Decimal = Decimal(0)
     cost_so_far: Decimal = Decimal(0)
+    currency: str = ""  # of both; "": nothing in the account tells
     ours: bool = False  # proven by two marks that agree
     removes: bool = False  # whether it would be removed
     why: str = ""  # what would be done, or why it is left alone
@@ -79,6 +80,9 @@ class _Survey:
         self._ids = named | {wanted} if wanted else named
         self._listed = {one.id: one for one in listed}
         self._going: dict[str, Found] = {}  # machines that would be removed
+        # An account is billed in one currency. Disks tell which; machines, so far, do not.
+        told = ({one.currency for one in listed} | {one.currency for one in account.volumes}) - {""}
+        self._currency = told.pop() if len(told) == 1 else ""
 
     def found(self) -> tuple[Found, ...]:
         there = [one for one in self._listed.values() if one.state != "gone"]
@@ -129,6 +133,7 @@ class _Survey:
             since=one.created_at,
             price_per_hour=one.price,
             cost_so_far=self._spent(one.price, one.created_at),
+            currency=one.currency or self._currency,
             ours=claim.proven,
             removes=not stays,
             why=stays or "deleted with its disks",
@@ -168,6 +173,7 @@ class _Survey:
             since=volume.created_at,
             price_per_hour=Decimal(0) if in_trash else volume.price_per_hour,
             cost_so_far=Decimal(0) if in_trash else self._spent(volume.price_per_hour, volume.created_at),
+            currency=volume.currency or self._currency,
             ours=claim.proven,
             removes=not stays,
             why=stays or does,

@@ -234,6 +234,20 @@ async def test_orphans_of_every_kind_are_listed_with_their_marks_and_cost_and_no
     assert any("cannot be seen" in line for line in told["warnings"])
 
 
+async def test_costs_are_told_in_the_currency_of_the_account_and_not_in_that_of_the_settings(
+    account: Account,
+) -> None:
+    machine = account.machine(description=f"gpuas home {INTENT}", **MARKS)
+    wanted = {"GPU_AUTOSCALER_VERDA__CURRENCY": "eur"}
+    _, told, _ = await account.sweep(env=wanted)
+    row = next(row for row in told["orphans"] if row["id"] == machine)
+    assert (row["price_per_hour"], row["currency"]) == (1.29, "usd")
+    assert (told["price_per_hour"], told["currency"]) == (1.3174, "usd")
+    _, text, _ = await cli("sweep", "--cluster-id", "home", env=account.environ | wanted)
+    assert "1.3174 usd an hour" in text
+    assert "eur" not in text
+
+
 async def test_they_are_removed_with_apply_only_and_look_alikes_stay(account: Account) -> None:
     planted = plant(account)
     kept = plant_lookalikes(account)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
@@ -11,6 +12,7 @@ from controller.cluster.protocol import ClusterError
 from controller.domain.cloudthings import Offer
 from controller.domain.machine import Phase
 from controller.domain.outcome import Happened, Refused, Unknown
+from controller.domain.prices import PriceRule
 from controller.domain.reason import Reason
 from controller.join.protocol import JoinError
 from tests.fleet.fakes import A1, Fault
@@ -248,6 +250,25 @@ async def test_a_second_instance_of_one_intent_is_reported_and_removed_and_the_f
     assert sorted(world.account.volumes) == ["d-i-1"]
     assert controller.only.instance_id == "i-1"
     assert "i-2" not in controller.fleet.reports
+
+
+async def test_what_is_found_is_paid_as_the_catalogue_says_in_the_currency_of_the_limits() -> None:
+    """A list of machines tells their price in the project's currency, and not which one that is."""
+    rules = {"*": PriceRule(discount=Decimal("0.5"))}
+    world = World(cooldown=1e6, prices=rules)
+    await bought(world)
+    world.account.order(world.account.orders[0])
+    world.account.set("i-1", price=Decimal("129"))
+    world.account.set("i-2", price=Decimal("129"))
+    world.town.maps.clear()  # nothing is known of them but their marks
+    controller = world.start()
+    await controller.look(decide=False)
+    assert controller.only.price == A1.price / 2
+    begin = world.time.now
+    await world.run(controller, 120)
+    assert [i.id for i in world.account.alive()] == ["i-1"]
+    most = A1.price / 2 * Decimal(world.time.now - begin + 60) / 3600
+    assert 0 < sum(controller.ledger.costs.values()) <= most
 
 
 async def test_a_second_instance_is_not_removed_while_work_runs_under_the_shared_name() -> None:

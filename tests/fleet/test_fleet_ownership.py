@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cli.sweep_report import as_json, as_lines
 from controller.domain import names
 from controller.domain.cloudthings import Instance, Inventory, Script, Volume
 from controller.fleet import ownership
@@ -125,6 +126,34 @@ def test_costs_count_from_the_beginning_and_the_trash_costs_nothing() -> None:
     assert found["v-2"].cost_so_far == Decimal("0.04")
     assert (found["v-3"].kind, found["v-3"].price_per_hour, found["v-3"].cost_so_far) == ("trash", 0, 0)
     assert all(f.removes for f in found.values())
+
+
+def test_amounts_of_different_currencies_are_never_added() -> None:
+    things = (
+        OURS,
+        disk(id="v-2", currency="usd"),
+        disk(id="v-3", currency="usd"),
+        disk(id="v-4", currency="eur"),
+    )
+    found = survey(account(*things), 8200.0, "home")
+    assert {f.id: f.currency for f in found} == {"i-1": "", "v-2": "usd", "v-3": "usd", "v-4": "eur"}
+    told = as_json(found, wanted="home", currency="eur", state="none", warnings=(), applied=False)
+    assert told["totals"] == [
+        {"currency": None, "price_per_hour": 1.29, "cost_so_far": 2.58},
+        {"currency": "eur", "price_per_hour": 0.02, "cost_so_far": 0.04},
+        {"currency": "usd", "price_per_hour": 0.04, "cost_so_far": 0.08},
+    ]
+    assert (told["price_per_hour"], told["cost_so_far"], told["currency"]) == (None, None, None)
+    lines = as_lines(found, currency="eur", applied=False)
+    assert lines[0] == (
+        "cluster id home: 4 to remove, 1.29 of the account's currency an hour, 2.58 so far; "
+        "0.02 eur an hour, 0.04 so far; 0.04 usd an hour, 0.08 so far"
+    )
+
+
+def test_a_machine_whose_row_tells_no_currency_is_paid_in_that_of_the_accounts_disks() -> None:
+    found = survey(account(OURS, disk(id="v-2", currency="usd")), 8200.0, "home")
+    assert [f.currency for f in found] == ["usd", "usd"]
 
 
 def test_a_disk_on_a_machine_that_the_list_does_not_show_stays_until_that_is_gone() -> None:

@@ -70,6 +70,7 @@ def instance(row: Mapping[str, Any]) -> Instance:
         market=SPOT if spot is True or str(spot).lower() == "true" else ON_DEMAND,
         price=_price(row.get("price_per_hour")) or Decimal(0),
         created_at=_epoch(row.get("created_at")),
+        currency=_text(row, "currency").strip().lower(),
         tags=_tags(row.get("tags")),
         ip=_text(row, "ip"),
         volume_ids=_ids(row.get("volume_ids")),
@@ -113,6 +114,7 @@ def volume(row: Mapping[str, Any]) -> Volume:
         is_os=row.get("is_os_volume") is True,
         tags=_tags(row.get("tags")),
         price_per_hour=_price(row.get("base_hourly_cost")) or Decimal(0),
+        currency=_text(row, "currency").strip().lower(),
         created_at=_epoch(row.get("created_at")),
         deleted_at=_epoch(row.get("deleted_at")),
     )
