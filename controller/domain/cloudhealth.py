@@ -13,4 +13,5 @@ class CloudHealth(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0  # when it came into this state; 0: it was never in another
     message: str = ""  # why it is not closed
     waiting: int = 0  # calls that wait for their turn
+    logins: int = 0  # how often the credentials became others
     calls_left: int | None = None  # of the project's limit, now; None: there is none, as far as is known

@@ -76,6 +76,7 @@ class Fleet:
         self._rng = rng
         self.catalogue = Catalogue(at=0.0)
         self._sightings = Sightings(policy.cluster_id)
+        self._logins = 0
         self._judged = 0.0  # the list that was judged last
         self._brake: Brake | None = None
         self._out_of_sight = ""  # why the account may be another one
@@ -111,6 +112,10 @@ class Fleet:
 
     async def refresh_inventory(self) -> None:
         self._sightings.take(await self._cloud.inventory())
+        logins = self._cloud.health().logins
+        if logins != self._logins:
+            self._logins = logins
+            self.refusals.logged_in_anew()
         await self._ask_for_the_missing()
 
     async def _ask_for_the_missing(self) -> None:

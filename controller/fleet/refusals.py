@@ -73,6 +73,12 @@ class Refusals:
         """A machine of this offer is ready: the next refusal starts from the first delay again."""
         self._forget(offer, "*", _type_of(offer))
 
+    def logged_in_anew(self) -> None:
+        """The credentials are others: what the last ones were refused for is over."""
+        for key in [key for key in self._times if key[1] is Reason.UNAUTHORISED]:
+            self._times.pop(key, None)
+            self._known.pop(key, None)
+
     def _scope(self, offer: str, reason: Reason, now: float) -> str:
         if reason in _ACCOUNT:
             return "*"

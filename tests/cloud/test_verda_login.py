@@ -113,8 +113,10 @@ async def test_without_the_new_secret_nothing_goes_and_with_it_everything_does_a
     assert outcome.reason is Reason.UNAUTHORISED
     with pytest.raises(CloudError, match="VERDA_CLIENT_ID and VERDA_CLIENT_SECRET"):
         await cloud.inventory()
+    assert cloud.health().logins == 0
     mount.write(id="client-of-ours", secret="secret-two")
     await cloud.inventory()
+    assert cloud.health().logins == 1
     assert await cloud.create(ORDER) == Happened(ID)
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from controller.cloud.protocol import CloudError, Order
 from controller.cluster.protocol import ClusterError, Stored, Subject
 from controller.domain import names
+from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, InstanceType, Inventory, Offer, Script, Volume
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, PodShape, Taint
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
@@ -203,6 +204,7 @@ class Hands:
         self.faults: dict[str, list[Fault]] = {}
         self.on_call: dict[str, Callable[[str], None]] = {}  # something happens in the world right before
         self.gates: dict[str, asyncio.Event] = {}  # the call waits until the test opens it
+        self.logins = 0  # how often the credentials changed
         self.not_shown_yet: set[str] = set()  # bound pods that the watch has not brought
 
     def did(self, *verbs: str) -> list[tuple[str, str]]:
@@ -268,6 +270,9 @@ class Hands:
             "instance", instance_id, lambda: self.account.instances.get(instance_id)
         )
         return result
+
+    def health(self) -> CloudHealth:
+        return CloudHealth(logins=self.logins)
 
     async def create(self, order: Order) -> Outcome:
         result: Outcome = await self._call(

@@ -103,6 +103,33 @@ async def test_offers_that_are_all_refused_are_not_tried_in_a_loop() -> None:
     assert len(controller.hands.did("create")) == 1
 
 
+async def test_with_other_credentials_it_is_tried_at_once_and_without_them_not() -> None:
+    """Half of a secret that was just being written, for one call, must not keep purchases away for minutes."""
+    world = World()
+    world.town.add_pod()
+    controller = world.start()
+    controller.hands.faults["create"] = [Refused(Reason.UNAUTHORISED, "401")] * 2
+    await world.run(controller, 60)
+    assert len(controller.hands.did("create")) == 1
+    controller.hands.logins += 1  # and those are wrong, too
+    await world.run(controller, 60)
+    assert len(controller.hands.did("create")) == 2
+    controller.hands.logins += 1
+    await world.run(controller, 10)
+    assert len(world.account.orders) == 1
+
+
+async def test_other_credentials_forget_nothing_but_what_the_last_ones_were_refused_for() -> None:
+    world = World()
+    world.town.add_pod()
+    controller = world.start()
+    controller.hands.faults["create"] = [Refused(Reason.NO_FUNDS, "402")]
+    await world.run(controller, 10)
+    controller.hands.logins += 1
+    await world.run(controller, 60)
+    assert len(controller.hands.did("create")) == 1
+
+
 async def test_capacity_that_is_refused_after_the_order_doubles_the_back_off_too() -> None:
     world = World(cooldown=1e6)
     world.town.add_pod()

@@ -55,6 +55,7 @@ class Line:
         self._moved = moved
         self._lock = threading.Lock()
         self._held: tuple[Login, Talk] | None = None
+        self.changes = 0  # of the credentials
         self.base_url = login().base_url
 
     def send(self, method: str, path: str, **words: Any) -> Answer:
@@ -79,6 +80,7 @@ class Line:
                 return self._held[1]
             if self._held is not None:
                 log.info("the credentials of the cloud changed")
+                self.changes += 1
                 self._held[1].close()  # calls that are under way on it end as they would have
             if login.base_url != self.base_url:
                 self.base_url = login.base_url

@@ -15,6 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from controller.cloud.protocol import CloudError, Order
 from controller.cloud.verda import orders
 from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes, retry_after
@@ -113,7 +115,7 @@ class VerdaCloud:
         return await self._reads.scripts(prefix)
 
     def health(self) -> CloudHealth:
-        return self._calls.health()
+        return replace(self._calls.health(), logins=self._line.changes)
 
     async def create(self, order: Order) -> Outcome:
         until = self._monotonic() + self._create_within
