@@ -10,6 +10,7 @@ Import it late: it is only needed for the first call.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -222,7 +223,9 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
         try:
             data = answer.json()
             token, lasts = str(data["access_token"]), float(data["expires_in"])
-        except (ValueError, KeyError, TypeError):
+            if not math.isfinite(lasts):  # "nan" would be over at every moment
+                raise ValueError("expires_in is no number of seconds")
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise Trouble(
                 "not_sent", "no access token: the answer of the token call cannot be read", shows="away"
             ) from None
