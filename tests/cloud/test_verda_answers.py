@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.cloud.verda.answers import LONGEST_WAIT_S, Call, classify, parse_id, retry_after
+from controller.cloud.verda.answers import Call, classify, parse_id
 from controller.domain.outcome import Happened, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -255,34 +255,6 @@ def test_an_id_is_found_however_it_is_wrapped(body: str) -> None:
 )
 def test_what_is_no_id_is_never_taken_for_one(body: str) -> None:
     assert parse_id(body) == ""
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        ("37", 37.0),
-        (" 0 ", 0.0),
-        ("1.5", 1.5),
-        ("Wed, 18 Nov 2026 10:00:30 GMT", 30.0),
-        ("Wed, 18 Nov 2026 09:00:00 GMT", 0.0),
-        ("999999999", 3600.0),
-        ("Wed, 18 Nov 2099 10:00:00 GMT", 3600.0),
-        ("", None),
-        ("soon", None),
-        ("-5", None),
-        ("nan", None),
-        ("Mon, 01 Jan 2026 00:00:00 +99999999999999999999", None),
-    ],
-)
-def test_a_retry_after_is_seconds_or_a_date(header: str, seconds: float | None) -> None:
-    assert retry_after(header, now=1_794_996_000.0) == seconds
-
-
-@pytest.mark.parametrize(
-    "header", ["999999999", "Wed, 21 Oct 2099 07:28:00 GMT", "Fri, 31 Dec 9999 23:59:59 -2359"]
-)
-def test_a_retry_after_of_years_is_an_accident_and_means_an_hour(header: str) -> None:
-    assert retry_after(header, now=1_794_996_000.0) == LONGEST_WAIT_S
 
 
 def test_a_rate_limit_keeps_its_retry_after() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.limits import Standing, standings
 from controller.cloud.verda.pacing import Pace, Ticket, Urgency
+from controller.cloud.verda.waits import LONGEST_WAIT_S
 
 CREATE = ("POST", "/instances", Urgency.CREATE)
 REMOVE = ("PUT", "/instances", Urgency.REMOVE)

@@ -267,6 +267,16 @@ async def test_a_short_retry_after_is_waited_for(server: Stub, world: World) -> 
     assert world.slept == [4.0]
 
 
+async def test_a_date_to_wait_for_is_measured_by_the_clock_that_it_was_given_by(
+    server: Stub, world: World
+) -> None:
+    """Ours is half an hour behind."""
+    said = {"Retry-After": "Wed, 18 Nov 2026 10:30:03 GMT", "Date": "Wed, 18 Nov 2026 10:30:00 GMT"}
+    server.on("GET", "/instances", Reply(429, "Rate limit!", said), Reply(200, []))
+    await world.cloud.inventory()
+    assert world.slept == [3.0]
+
+
 @pytest.mark.parametrize(
     ("headers", "retry_after"), [({"Retry-After": "37"}, 37.0), ({}, None), ({"Retry-After": "?"}, None)]
 )

@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
             return
-        self.send_response(reply.status)
+        self.send_response_only(reply.status)  # no Date, which would be of another clock than the tests'
         for key, value in reply.headers.items():
             self.send_header(key, value)
         self.send_header("Content-Length", str(len(reply.raw)))

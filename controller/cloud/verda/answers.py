@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
@@ -77,7 +75,6 @@ ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_MESSAGE = 200
-LONGEST_WAIT_S = 3600.0  # a longer Retry-After is an accident, and there are machines to buy and to remove
 
 
 def classify(
@@ -251,19 +248,3 @@ def parse_id(body: str) -> str:
         elif isinstance(value, list) and len(value) == 1:
             value = value[0]
     return ""
-
-
-def retry_after(header: str, now: float) -> float | None:
-    """Seconds to wait, an hour at most, from a Retry-After that is a number or an HTTP date."""
-    text = header.strip()
-    if not text:
-        return None
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
-        return min(LONGEST_WAIT_S, float(text))
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(LONGEST_WAIT_S, max(0.0, moment.timestamp() - now))

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.limits import Standing
+from controller.cloud.verda.waits import LONGEST_WAIT_S
 
 WINDOW_S = 60.0
 

@@ -17,9 +17,10 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from controller.cloud.protocol import CloudError
-from controller.cloud.verda.answers import error_of, retry_after
+from controller.cloud.verda.answers import error_of
 from controller.cloud.verda.gate import Gate
 from controller.cloud.verda.pacing import Urgency
+from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.reason import Reason
@@ -135,7 +136,7 @@ class Calls:
         status = answer.status
         if 200 <= status < 300 or status in (400, 404):
             return answer
-        wait = retry_after(answer.header("Retry-After"), self._clock())
+        wait = retry_after(answer, self._clock())
         told = f"GET {path}: answered {status}"
         if status in (401, 403):
             why = error_of(answer.text)[1][:MESSAGE]

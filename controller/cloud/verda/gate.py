@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from controller.cloud.verda.answers import error_of, retry_after
+from controller.cloud.verda.answers import error_of
 from controller.cloud.verda.breaker import CLOSED, OPEN, Breaker
 from controller.cloud.verda.pacing import Pace, Ticket, Urgency
+from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.reason import Reason
@@ -101,7 +102,7 @@ class Gate:
         ticket, pace = passed.ticket, passed.pace
         pace.learn(ticket, answer.status, answer.headers, now)
         if answer.status == 429:
-            wait = retry_after(answer.header("Retry-After"), self._clock())
+            wait = retry_after(answer, self._clock())
             pace.shut(ticket, wait, answer.headers, now)
         pace.end(ticket, now)
         before = self._breaker.state

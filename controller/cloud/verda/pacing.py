@@ -14,9 +14,9 @@ from enum import IntEnum
 
 import msgspec
 
-from controller.cloud.verda.answers import LONGEST_WAIT_S
 from controller.cloud.verda.buckets import Bucket
 from controller.cloud.verda.limits import standings
+from controller.cloud.verda.waits import LONGEST_WAIT_S
 
 PROJECT_LIMIT, ENDPOINT_LIMIT, LIST_LIMIT = 500, 60, 120
 LISTS = (("GET", "/instances"), ("GET", "/volumes"))

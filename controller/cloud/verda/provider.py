@@ -19,11 +19,12 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError, Order
 from controller.cloud.verda import orders
-from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes, retry_after
+from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes
 from controller.cloud.verda.calls import Calls, Workers, threads
 from controller.cloud.verda.login import Connect, Line, sessions
 from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.reads import Reads
+from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
@@ -198,7 +199,7 @@ class VerdaCloud:
             if trouble.kind == "not_sent":
                 return Refused(trouble.reason, trouble.message, trouble.retry_after), None
             return Unknown(trouble.message), None
-        wait = retry_after(answer.header("Retry-After"), self._clock())
+        wait = retry_after(answer, self._clock())
         return classify(answer.status, answer.text, call, retry_after=wait, target=target), answer
 
     async def close(self) -> None:

@@ -21,8 +21,8 @@ from verda.authentication import AuthenticationService
 from verda.authentication._authentication import CLIENT_CREDENTIALS, REFRESH_TOKEN, TOKEN_ENDPOINT
 from verda.http_client import HTTPClient
 
-from controller.cloud.verda.answers import retry_after
 from controller.cloud.verda.connections import Connections
+from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.reason import Reason
 
@@ -199,7 +199,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
                 "not_sent",
                 f"no access token: the token call was answered with {answer.status}",
                 Reason.RATE_LIMITED if limited else Reason.UNAVAILABLE,
-                retry_after(answer.header("Retry-After"), time.time()),
+                retry_after(answer, time.time()),
                 shows="call" if limited else "away",
             )
         return self._keep(answer)
