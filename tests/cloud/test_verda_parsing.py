@@ -47,6 +47,20 @@ def test_an_instance_is_read_with_its_tags_disks_and_exact_price() -> None:
     assert (one.os_volume_id, one.volume_ids) == ("disk-1", ("disk-1", "disk-2"))
 
 
+def test_an_id_is_the_same_in_capitals() -> None:
+    """The id in the answer to an order is read in small letters: a list in capitals must not show a second machine."""
+    disk, script = ID.replace("8", "a"), ID.replace("8", "b")
+    one = parsing.instance(
+        {"id": ID.upper(), "os_volume_id": disk.upper(), "volume_ids": [disk.upper()], "startup_script_id": script.upper()}
+    )  # fmt: skip
+    assert (one.id, one.os_volume_id, one.volume_ids, one.script_id) == (ID, disk, (disk,), script)
+    held = parsing.volume({"id": disk.upper(), "instance_id": ID.upper(), "instances": [{"id": ID}]})
+    assert (held.id, held.instance_id) == (disk, ID)
+    assert parsing.volume({"id": disk, "instances": [ID.upper()]}).instance_id == ID
+    assert parsing.script({"id": script.upper()}).id == script
+    assert parsing.instance({"id": "Not-A-UUID"}).id == "Not-A-UUID"
+
+
 @pytest.mark.parametrize(
     ("row", "holder"),
     [

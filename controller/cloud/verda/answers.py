@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from controller.cloud.verda.wire import exact_json
+from controller.cloud.verda.wire import UUID, exact_json
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -73,7 +73,6 @@ SENTENCES: dict[str, tuple[str, ...]] = {
 ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
 
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_MESSAGE = 200
 
 
@@ -237,7 +236,7 @@ def parse_id(body: str) -> str:
     for _ in range(3):
         if isinstance(value, str):
             text: str = value.strip().lstrip("\ufeff").lower()
-            if _UUID.fullmatch(text):
+            if UUID.fullmatch(text):
                 return text
             try:
                 value = exact_json(text)

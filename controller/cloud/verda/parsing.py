@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
+from controller.cloud.verda.wire import plain_id
 from controller.domain.cloudthings import (
     ON_DEMAND,
     SPOT,
@@ -61,7 +62,7 @@ def _name_of(row: Any) -> str:
 def instance(row: Mapping[str, Any]) -> Instance:
     spot = row.get("is_spot")
     return Instance(
-        id=_needed_text(row, "id"),
+        id=plain_id(_needed_text(row, "id")),
         hostname=_text(row, "hostname"),
         description=_text(row, "description"),
         status=_text(row, "status") or "unknown",
@@ -74,8 +75,8 @@ def instance(row: Mapping[str, Any]) -> Instance:
         tags=_tags(row.get("tags")),
         ip=_text(row, "ip"),
         volume_ids=_ids(row.get("volume_ids")),
-        os_volume_id=_text(row, "os_volume_id"),
-        script_id=_text(row, "startup_script_id"),
+        os_volume_id=plain_id(_text(row, "os_volume_id")),
+        script_id=plain_id(_text(row, "startup_script_id")),
         gpus=_told(row, "gpu", "number_of_gpus"),
         vcpus=_told(row, "cpu", "number_of_cores"),
         memory_gib=_told(row, "memory", "size_in_gigabytes"),
@@ -98,14 +99,14 @@ def instance_type(row: Mapping[str, Any]) -> InstanceType:
         gpu_memory_gib=_count(row, "gpu_memory", "size_in_gigabytes") if row.get("gpu_memory") else 0,
         price=price,
         spot_price=_price(row.get("spot_price")) or Decimal(0),
-        images=_ids(row.get("supported_os")),
+        images=_texts(row.get("supported_os")),
         arch=arch_of(model),
     )
 
 
 def volume(row: Mapping[str, Any]) -> Volume:
     return Volume(
-        id=_needed_text(row, "id"),
+        id=plain_id(_needed_text(row, "id")),
         name=_text(row, "name"),
         status=_text(row, "status") or "unknown",
         size_gb=_whole(row.get("size")) or 0,
@@ -122,7 +123,7 @@ def volume(row: Mapping[str, Any]) -> Volume:
 
 def script(row: Mapping[str, Any]) -> Script:
     return Script(
-        id=_needed_text(row, "id"),
+        id=plain_id(_needed_text(row, "id")),
         name=_text(row, "name"),
         text=_text(row, "script"),
         created_at=_epoch(row.get("created_at")),
@@ -202,11 +203,15 @@ def _tags(value: Any) -> tuple[tuple[str, str], ...]:
 
 def _holder(row: Mapping[str, Any]) -> str:
     """Where a disk is attached. Its `instance_id` may be stale, while its `instances` are those of now."""
-    told, now = _text(row, "instance_id"), _ids(row.get("instances"))
+    told, now = plain_id(_text(row, "instance_id")), _ids(row.get("instances"))
     return told if told in now or not now else now[0]
 
 
 def _ids(value: Any) -> tuple[str, ...]:
+    return tuple(plain_id(item) for item in _texts(value))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     flat = (item.get("id") if isinstance(item, dict) else item for item in value)

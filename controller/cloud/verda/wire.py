@@ -8,6 +8,7 @@ another, so numbers are read as `Decimal` and never pass through binary floating
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Literal
@@ -15,6 +16,14 @@ from typing import Any, Literal
 import msgspec
 
 from controller.domain.reason import Reason
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def plain_id(text: str) -> str:
+    """An id as it is compared: the same one may come in capitals here and in small letters there."""
+    small = text.strip().lower()
+    return small if UUID.fullmatch(small) else text
 
 
 class Answer(msgspec.Struct, frozen=True):
