@@ -158,7 +158,7 @@ class Settings(BaseSettings):
 
     cluster_id: Name | None = Field(
         None,
-        description="Marks what belongs to this cluster; derived from the cluster's own identity, because a constant would be shared.",
+        description="Marks what belongs to this cluster; derived from the cluster's own identity, because a constant would be shared. In one cloud account no two clusters may have the same: each would take the other's machines for its own, wait for them to join in vain, and delete them with the work on them.",
     )
     namespace: Namespace = Field(
         DEFAULT_NAMESPACE,

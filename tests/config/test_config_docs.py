@@ -14,6 +14,10 @@ def test_the_page_is_current() -> None:
     assert TARGET.read_text(encoding="utf-8") == render(), "run python -m controller.config.docs"
 
 
+def test_an_id_that_is_set_by_hand_comes_with_its_danger() -> None:
+    assert "no two clusters may have the same" in TARGET.read_text(encoding="utf-8")
+
+
 def test_every_key_has_its_reason() -> None:
     for path, field in fields(Settings):
         assert field.description, path
