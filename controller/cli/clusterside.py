@@ -152,7 +152,9 @@ def _names_one(kubeconfig: str) -> bool:
 async def look(kubeconfig: str, settings: Settings, wanted: str) -> ClusterSide:
     """Ask the cluster that the kubeconfig, or the pod's own account, names."""
     if not _names_one(kubeconfig):
-        return ClusterSide(NONE, "no cluster is named, so nothing is known of nodes and pods")
+        return ClusterSide(
+            NONE, "there is no kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config), so no cluster was asked"
+        )
     try:
         connection = await make_connection(kubeconfig, os.environ, Now())
     except Ends as end:

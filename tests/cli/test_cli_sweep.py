@@ -231,7 +231,9 @@ async def test_orphans_of_every_kind_are_listed_with_their_marks_and_cost_and_no
         f"name gpuas-home-{INTENT}", f"second line '# gpuas home {INTENT}'",
     ]  # fmt: skip
     assert (told["price_per_hour"], told["currency"]) == (1.3448, "usd")
-    assert any("cannot be seen" in line for line in told["warnings"])
+    (warning,) = told["warnings"]
+    assert warning.startswith("there is no kubeconfig (--kubeconfig, KUBECONFIG, ~/.kube/config)")
+    assert "cannot be seen" in warning
 
 
 async def test_costs_are_told_in_the_currency_of_the_account_and_not_in_that_of_the_settings(
