@@ -108,6 +108,7 @@ async def test_one_path_in_trouble_stops_nothing(world: World) -> None:
     world.server.on("POST", "/instances", Reply(500))
     for _ in range(10):
         assert isinstance(await world.cloud.create(ORDER), Unknown)
+    assert (await world.cloud.inventory()).complete
     with pytest.raises(CloudError):
         await world.cloud.volumes()
     assert world.cloud.health().breaker == "closed"
