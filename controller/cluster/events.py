@@ -25,7 +25,9 @@ LONGEST = 1024  # bytes
 MOST_REMEMBERED = 4000
 TIMEOUT = 10.0
 AT_ONCE = 8
-MOST_WAITING = 4000  # while the API server is away they pile up; the latest tell most
+MOST_WAITING = (
+    12_000  # more than one pass tells; while the API server is away they pile up, and the latest tell most
+)
 log = logging.getLogger(__name__)
 
 

@@ -210,6 +210,7 @@ class Leaving:
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]
+        await self._removal.restore(before, self._check)  # it may have been drained when it went out of sight
         after = followed_again(before, self._clock())
         self._ledger.put(after)
         await self._ledger.flush()

@@ -82,10 +82,10 @@ def _doubt(
     )
     if any(m.phase.on_the_way for m in machines):
         return Explanation(known.reason, f"{words}: one at a time is tried")
-    pause = snapshot.policy.deadlines.backoff_most * 2.0 ** min(known.tries - 1, 32)
-    until = known.last + min(LONGEST_PAUSE, pause)
-    if snapshot.now >= until:
+    pause = min(LONGEST_PAUSE, snapshot.policy.deadlines.backoff_most * 2.0 ** min(known.tries - 1, 32))
+    if not 0 <= snapshot.now - known.last < pause:  # a moment to come is a clock that was corrected
         return None
+    until = known.last + pause
     wakes.append(until)
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
     return Explanation(known.reason, f"{words}: the next is ordered at {moment}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from controller.domain import names
 from controller.domain.cloudthings import Instance
 from controller.domain.machine import Phase
+from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
-from tests.fleet.fakes import Account
+from tests.fleet.fakes import Account, make_pod
 from tests.fleet.scene import Controller, World
+from tests.fleet.test_fleet_removal import ready
 
 TOLD = "project"
 
@@ -105,3 +108,23 @@ async def test_machines_that_we_removed_ourselves_hold_nothing_up() -> None:
     world.town.add_pod("next")
     await world.run(controller, 30)
     assert len(world.account.orders) == 2
+
+
+async def test_a_machine_that_was_out_of_sight_in_its_drain_takes_pods_again() -> None:
+    world, controller, machine = await ready()
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    world.town.bound_at[pod.key] = world.time.now
+    world.town.work = 1e9
+    controller.hands.faults["evict"] = [Refused(Reason.PDB, "budget")] * 60
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await world.run(controller, 20)
+    assert names.TAINT_DRAINING in {taint.key for taint in world.town.nodes[machine.name].taints}
+    hidden = moved(world.account)
+    while controller.only.phase is not Phase.DELETING:
+        await world.run(controller, 5)
+    world.account.instances.update(hidden)
+    await world.run(controller, 120)
+    assert controller.only.phase is Phase.READY
+    assert names.TAINT_DRAINING not in {taint.key for taint in world.town.nodes[machine.name].taints}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 from tests.fleet.scene import POOL, World
 
@@ -59,3 +60,12 @@ async def test_a_machine_that_becomes_usable_ends_the_count_and_the_minimum_is_f
     assert len(world.account.alive()) == 2
     assert not controller.ledger.in_vain
     assert not controller.plan.pools
+
+
+async def test_a_failure_at_a_moment_to_come_holds_nothing_up() -> None:
+    world = kept()
+    controller = world.start()
+    await controller.fleet.rebuild()
+    controller.ledger.in_vain["a100"] = InVain(tries=9, last=1e300, reason=Reason.JOIN_DEADLINE)
+    await world.run(controller, 120)
+    assert len(world.account.orders) == 1

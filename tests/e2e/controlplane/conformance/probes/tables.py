@@ -51,9 +51,11 @@ def rows(answer: Any) -> Any:
     return {"columns": columns, "rows": made, "metadata": answer["metadata"]}
 
 
-def table(collection: str, name: str, body: Any) -> list[Any]:
+def table(collection: str, name: str, body: Any, settled: dict[str, Any] | None = None) -> list[Any]:
+    """`settled`: what a controller writes into the row soon after it was made."""
     return [
         post(collection, {"metadata": {"name": name}, **body}, quiet=True),
+        *([get(f"{collection}/{name}", until=settled, quiet=True)] if settled else []),
         get(f"{collection}?fieldSelector=metadata.name={name}", headers=TABLE, pick=rows),
         get(f"{collection}/{name}", headers=TABLE, pick=rows),
     ]
@@ -127,6 +129,7 @@ PROBES = (
                     },
                 }
             },
+            settled={"body.status.conditions.0.type": "Suspended"},
         ),
         *table(BUDGETS, "rows", {"spec": {"minAvailable": 1}}),
         *table(LEASES, "rows", {"spec": {"holderIdentity": "a"}}),
