@@ -17,6 +17,7 @@ import pytest
 from controller.sandbox.cloud.auth import Tokens
 from tests import marked
 
+LOGGERS = ("", "gpu_autoscaler", "aiohttp.access", "urllib3", "asyncio")
 _told: list[str] = []
 
 
@@ -48,11 +49,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _told.clear()
     marked.forget()
     everything = _Everything(logging.DEBUG)
-    logging.getLogger().addHandler(everything)
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    levels = {name: logging.getLogger(name).level for name in LOGGERS}
+    root.addHandler(everything)
     try:
         return (yield)
     finally:
-        logging.getLogger().removeHandler(everything)
+        # What a test of the command line sets up is for the whole process; the next one is to be heard as well.
+        root.handlers[:] = handlers
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
