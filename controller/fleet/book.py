@@ -1,14 +1,15 @@
 """What the ledger's ConfigMap holds, and how two writers' versions of it become one. Pure.
 
 A conflict has several causes that look alike: a write of ours whose answer was lost, another leader, a
-person with `kubectl edit`. Whatever stands there that we never wrote is somebody else's knowledge and
-wins; whatever we wrote ourselves gives way to what we know now.
+person with `kubectl edit` or `annotate`. Whatever stands there that we never wrote is somebody else's
+knowledge and wins; whatever we wrote ourselves gives way to what we know now, also where that is nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +19,10 @@ from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 
 KEY = "ledger.json"
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+_GivenUp = dict[str, dict[str, Reason]]
+_Disappointed = dict[str, list[str]]
 VERSION = 1
 
 
@@ -82,14 +87,58 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         for day in theirs.costs:
             more = theirs.costs[day] - base.get(day, Decimal(0))
             costs[day] = costs.get(day, Decimal(0)) + max(Decimal(0), more)
+    given_up, in_vain = dict(ours.given_up), dict(ours.in_vain)
+    if not (ours.starting and theirs.starting and ours.starting != theirs.starting):
+        given_up = _given_up(ours, known, theirs)
+        in_vain = _changes(ours.in_vain, [book.in_vain for book in known], theirs.in_vain)
     return Book(
         cluster_id=ours.cluster_id,
         machines=machines,
+        # Nothing is ever taken out of the figures, so none can come back; and launches of both count.
         figures=theirs.figures | ours.figures,
         costs=costs,
         launches=sorted({*theirs.launches, *ours.launches}),
-        disappointed=theirs.disappointed | ours.disappointed,
-        given_up=theirs.given_up | ours.given_up,
+        disappointed=_disappointed(ours, known, theirs),
+        given_up=given_up,
         starting=ours.starting,
-        in_vain=theirs.in_vain | ours.in_vain,
+        in_vain=in_vain,
     )
+
+
+def _changes(
+    ours: Mapping[_Key, _Value], known: Sequence[Mapping[_Key, _Value]], theirs: Mapping[_Key, _Value]
+) -> dict[_Key, _Value]:
+    """Entry by entry: theirs where they added or changed it; what they dropped stays only if we changed it."""
+    read: Mapping[_Key, _Value] = known[0] if known else {}
+    merged = {}
+    for key in dict.fromkeys((*ours, *theirs)):
+        here, there = ours.get(key), theirs.get(key)
+        ours_it_is = any(version.get(key) == there for version in known)
+        if there is None and here != read.get(key):
+            ours_it_is = True
+        found = here if ours_it_is else there
+        if found is not None:
+            merged[key] = found
+    return merged
+
+
+def _given_up(ours: Book, known: Sequence[Book], theirs: Book) -> _GivenUp:
+    """Machine by machine: two leaders may have bought for the same pod."""
+
+    def flat(book: Book) -> dict[tuple[str, str], Reason]:
+        return {(pod, name): reason for pod, found in book.given_up.items() for name, reason in found.items()}
+
+    merged: _GivenUp = {}
+    for (pod, name), reason in _changes(flat(ours), [flat(book) for book in known], flat(theirs)).items():
+        merged.setdefault(pod, {})[name] = reason
+    return merged
+
+
+def _disappointed(ours: Book, known: Sequence[Book], theirs: Book) -> _Disappointed:
+    def flat(book: Book) -> dict[tuple[str, str], bool]:
+        return {(pod, name): True for pod, found in book.disappointed.items() for name in found}
+
+    merged: _Disappointed = {}
+    for pod, name in _changes(flat(ours), [flat(book) for book in known], flat(theirs)):
+        merged.setdefault(pod, []).append(name)
+    return merged

@@ -91,9 +91,10 @@ class Ledger:
         self.costs.update(book.costs)
         self.launches[:] = book.launches
         self.disappointed.clear()
-        self.disappointed.update(book.disappointed)
+        # Copied, so that `_known` goes on saying what was read while these change.
+        self.disappointed.update({pod: list(found) for pod, found in book.disappointed.items()})
         self.given_up.clear()
-        self.given_up.update(book.given_up)
+        self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
         self.in_vain.clear()
         self.in_vain.update(book.in_vain)
 

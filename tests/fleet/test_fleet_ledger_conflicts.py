@@ -1,0 +1,155 @@
+"""What was bought in vain, as two writers of the ledger know it: neither forgets nor remembers for the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.domain.reason import Reason
+from controller.fleet.ledger import Ledger, LedgerError
+from tests.fleet.clockwork import Time
+from tests.fleet.fakes import Account, Hands, Town
+from tests.fleet.test_fleet_ledger import NAME, record, stored
+
+
+@pytest.fixture
+def hands() -> Hands:
+    time = Time()
+    account = Account(time)
+    return Hands(account, Town(time, account))
+
+
+async def knowing(hands: Hands, settings: str = "one way") -> Ledger:
+    """A ledger that has stored something to forget."""
+    ledger = Ledger(hands, "home", settings)
+    await ledger.load()
+    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.disappoint("u", "home-a100-b")
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    await ledger.flush()
+    return ledger
+
+
+def touched(hands: Hands) -> None:
+    """As by `kubectl annotate`: another version with the same content."""
+    data, version = hands.town.maps[NAME]
+    hands.town.maps[NAME] = (data, version + 1)
+
+
+def vain(hands: Hands) -> tuple[Any, Any, Any]:
+    book = stored(hands)
+    return book["given_up"], book["disappointed"], book["in_vain"]
+
+
+async def test_what_was_forgotten_after_a_lost_write_does_not_come_back(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.disappoint("u", "home-a100-b")
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    hands.faults["write_config_map"] = ["lost"]
+    with pytest.raises(LedgerError):
+        await ledger.flush()
+    ledger.works("a100")
+    ledger.forget_disappointments(())
+    await ledger.flush()
+    assert (ledger.given_up, ledger.disappointed, ledger.in_vain) == ({}, {}, {})
+    assert vain(hands) == ({}, {}, {})
+
+
+async def test_what_was_forgotten_does_not_come_back_because_somebody_annotated_the_config_map(
+    hands: Hands,
+) -> None:
+    ledger = await knowing(hands)
+    touched(hands)
+    ledger.works("a100")
+    ledger.forget_disappointments(())
+    await ledger.flush()
+    assert vain(hands) == ({}, {}, {})
+
+
+async def test_what_other_settings_ended_does_not_come_back_after_a_conflict(hands: Hands) -> None:
+    await knowing(hands, "one way")
+    later = Ledger(hands, "home", "another")
+    await later.load()
+    touched(hands)
+    await later.flush()
+    assert vain(hands) == ({}, {"u": ["home-a100-b"]}, {})
+    assert stored(hands)["starting"] == "another"
+
+
+async def test_what_another_leader_learned_meanwhile_is_added_to_what_is_known_here(hands: Hands) -> None:
+    await knowing(hands)
+    ours, theirs = Ledger(hands, "home", "one way"), Ledger(hands, "home", "one way")
+    await ours.load()
+    await theirs.load()
+    theirs.give_up("u", "home-a100-d", Reason.GPU_DEADLINE)
+    theirs.give_up("v", "home-a100-e", Reason.GPU_DEADLINE)
+    theirs.disappoint("u", "home-a100-f")
+    theirs.tried_in_vain(record(pool="h100"), Reason.GPU_DEADLINE, 1100.0)
+    await theirs.flush()
+    ours.give_up("u", "home-a100-c", Reason.READY_DEADLINE)
+    ours.disappoint("u", "home-a100-g")
+    ours.works("a100")
+    await ours.flush()
+    assert ours.given_up == {
+        "u": {
+            "home-a100-a": Reason.JOIN_DEADLINE,
+            "home-a100-c": Reason.READY_DEADLINE,
+            "home-a100-d": Reason.GPU_DEADLINE,
+        },
+        "v": {"home-a100-e": Reason.GPU_DEADLINE},
+    }
+    assert ours.disappointed == {"u": ["home-a100-b", "home-a100-g", "home-a100-f"]}
+    assert set(ours.in_vain) == {"h100"}
+
+
+async def test_what_another_leader_forgot_goes_unless_it_changed_here(hands: Hands) -> None:
+    for changes_here in (False, True):
+        hands.town.maps.clear()
+        ours = await knowing(hands)
+        theirs = Ledger(hands, "home", "one way")
+        await theirs.load()
+        theirs.works("a100")
+        theirs.forget_disappointments(())
+        await theirs.flush()
+        ours.launched(2000.0)
+        if changes_here:
+            ours.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+        await ours.flush()
+        assert (ours.given_up, ours.disappointed) == ({}, {})
+        assert {pool: known.tries for pool, known in ours.in_vain.items()} == (
+            {"a100": 2} if changes_here else {}
+        )
+
+
+async def test_what_another_leader_counted_since_wins_over_what_was_forgotten_here(hands: Hands) -> None:
+    ours = await knowing(hands)
+    theirs = Ledger(hands, "home", "one way")
+    await theirs.load()
+    theirs.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+    await theirs.flush()
+    ours.works("a100")
+    await ours.flush()
+    assert ours.in_vain["a100"].tries == 2
+
+
+async def test_what_another_leader_gave_up_under_other_settings_counts_for_nothing_here(hands: Hands) -> None:
+    ours = Ledger(hands, "home", "another")
+    await ours.load()
+    await knowing(hands, "one way")
+    ours.launched(2000.0)
+    await ours.flush()
+    assert vain(hands) == ({}, {"u": ["home-a100-b"]}, {})
+
+
+async def test_launches_of_two_leaders_count_together(hands: Hands) -> None:
+    ours, theirs = Ledger(hands, "home"), Ledger(hands, "home")
+    await ours.load()
+    await theirs.load()
+    theirs.launched(1001.0)
+    await theirs.flush()
+    ours.launched(1000.0)
+    await ours.flush()
+    assert ours.launches == [1000.0, 1001.0]
