@@ -240,5 +240,6 @@ class Ledger:
             return  # deleted, or emptied by hand: what is known here is all there is
         before = [m.intent for m in self.machines.values() if m.phase is not Phase.TOMBSTONE]
         self._take(merge(self._book(), self._known, stored[1]))
-        self._known.append(stored[1])
+        # No write of ours from before can come to be any more: each of them names an older version.
+        self._known = [stored[1]]
         self.lost = self.lost or any(intent not in self.machines for intent in before)

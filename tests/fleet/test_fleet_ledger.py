@@ -272,3 +272,19 @@ async def test_a_ledger_that_does_not_tell_how_machines_started_is_believed(hand
     later = Ledger(hands, "home", "one way")
     await later.load()
     assert later.given_up
+
+
+async def test_costs_that_others_book_between_two_conflicts_are_added_once(hands: Hands) -> None:
+    ours = Ledger(hands, "home")
+    await ours.load()
+    others = iter([Decimal(2), Decimal(4)])
+
+    def another_books(_: str) -> None:
+        if (price := next(others, None)) is not None:
+            text = json.dumps({"cluster_id": "home", "costs": {"1970-01-01": str(price)}})
+            put_there(hands, text)
+
+    hands.on_call["write_config_map"] = another_books
+    ours.book(Decimal(3), 0.0, 3600.0, 5000.0)
+    await ours.flush()
+    assert ours.costs == {"1970-01-01": Decimal("7.0000")}
