@@ -44,19 +44,22 @@ def _tokens_are_secrets() -> Generator[None]:
     Tokens.issue = issue  # type: ignore[method-assign]
 
 
+def pytest_configure() -> None:
+    logging.getLogger().addHandler(_Everything(logging.DEBUG))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _told.clear()
     marked.forget()
-    everything = _Everything(logging.DEBUG)
     root = logging.getLogger()
     handlers = list(root.handlers)
     levels = {name: logging.getLogger(name).level for name in LOGGERS}
-    root.addHandler(everything)
     try:
         return (yield)
     finally:
-        # What a test of the command line sets up is for the whole process; the next one is to be heard as well.
+        # What a test of the command line sets up is for the whole process: its levels would leave the next one
+        # unheard, and its handler prints on a stream that is no more.
         root.handlers[:] = handlers
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)

@@ -29,6 +29,18 @@ def test_logged_in_a_traceback():
     except ValueError:
         logging.exception("oops")
 
+def test_logged_after_a_command_masked_it_and_set_up_its_own_log(monkeypatch):
+    from controller.cli.main import outcome
+    from controller.report.logs import keep_secret
+
+    keep_secret("only-for-this-test")
+    monkeypatch.setattr(sys, "argv", ["verda-gpu-autoscaler", "plan", "--snapshot", "nowhere"])
+    assert outcome() == 2
+    logging.getLogger("gpu_autoscaler").warning("token: %s", "only-for-this-test")
+
+def test_logged_after_another_test_set_up_its_own_log():
+    logging.getLogger("gpu_autoscaler").debug("token: %s", "only-for-this-test")
+
 def test_innocent():
     print("nothing to see")
 """
@@ -45,5 +57,5 @@ def test_a_test_that_shows_a_secret_fails_and_no_other(
     pytester.makeini("[pytest]\nlog_level = DEBUG\n")
     # In a process of its own: what it shows would be found in this test, too.
     result = pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:randomly", "-q")
-    result.assert_outcomes(passed=6, errors=5)
+    result.assert_outcomes(passed=8, errors=7)
     result.stdout.fnmatch_lines(["*its output shows a secret*"])

@@ -2,6 +2,7 @@
 
 Nothing that was registered as secret survives: it is replaced wherever it turns up, in messages and in
 error texts of libraries alike, also where somebody quoted it for JSON or a URL or broke it into lines.
+That holds for what is printed here; a handler of the program around us gets its records as they are.
 """
 
 from __future__ import annotations
@@ -74,13 +75,26 @@ class _Line(logging.Formatter):
         return _one_line(line)
 
 
+class _Printer(logging.StreamHandler[TextIO]):
+    """Ours: the one on the console."""
+
+
 def set_up(level: str = "info", form: str = "text", stream: TextIO | None = None) -> None:
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Line(form))
+    """Print the log. Whoever else listens goes on listening, as long as it does not print on the console too."""
+    printer = _Printer(stream or sys.stderr)
+    printer.setFormatter(_Line(form))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [other for other in root.handlers if not _prints(other, printer.stream)] + [printer]
     root.setLevel(logging.WARNING)
     logging.getLogger("gpu_autoscaler").setLevel(level.upper())
     # Per-request lines of the HTTP libraries would carry URLs and nothing that helps.
     for name in ("aiohttp.access", "urllib3", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _prints(other: logging.Handler, stream: TextIO) -> bool:
+    """An earlier one of ours, or one of `logging.basicConfig`: every line would stand there twice, and unmasked."""
+    console = (stream, sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    return isinstance(other, _Printer) or (
+        isinstance(other, logging.StreamHandler) and any(other.stream is each for each in console)
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -95,3 +96,44 @@ def test_fields_stand_in_the_line_and_cannot_replace_its_own() -> None:
 
 def test_words_with_line_breaks_make_one_line() -> None:
     assert written("text", "a\nb\r\nc", error="d\ne").count("\n") == 1
+
+
+class _Heard(logging.Handler):
+    """Set up by the program around us."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_who_listened_before_goes_on_listening() -> None:
+    heard = _Heard()
+    logging.getLogger().addHandler(heard)
+    assert "machine ordered" in written("text", "machine ordered")
+    assert heard.lines == ["machine ordered"]
+
+
+def test_a_second_set_up_takes_the_place_of_the_first() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.set_up("info", "text", first)
+    logs.set_up("info", "json", second)
+    logging.getLogger("gpu_autoscaler").info("once")
+    assert (first.getvalue(), second.getvalue().count("once")) == ("", 1)
+
+
+@pytest.mark.parametrize("name", ["stderr", "stdout"])
+def test_a_library_that_set_up_the_console_prints_nothing_a_second_time_and_no_secret(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.keep_secret("s3cr3t-value")
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", console)
+    monkeypatch.setattr(sys, name, console)
+    logging.getLogger().addHandler(logging.StreamHandler(getattr(sys, name)))  # as logging.basicConfig does
+    logs.set_up("info", "text")
+    logging.getLogger("gpu_autoscaler").info("once, with s3cr3t-value")
+    assert console.getvalue().count("once") == 1
+    assert "s3cr3t" not in console.getvalue()
