@@ -1,7 +1,8 @@
 """A digest of the settings that decide how machines start: what was given up under others may be tried again.
 
-What a machine costs and how many there may be has no part in it, and neither has what lies outside of the
-settings: a join token, or a script in the cloud account.
+What a machine costs, how many there may be and whether any is bought now has no part in it, and neither has
+what lies outside of the settings: a join token, or a script in the cloud account. Where it stands and on
+which market it was bought has: machines that do not start in one place may start in another.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from controller.config.load import show
 from controller.config.settings import Settings
 
-_HOW_MANY = frozenset({"min", "max", "max_price_per_hour", "market", "locations"})
+_HOW_MANY = frozenset({"min", "max", "max_price_per_hour", "pause"})
 _WAITS = ("join", "ready", "gpu")
 
 

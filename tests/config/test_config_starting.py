@@ -26,7 +26,17 @@ def digest(pool: dict[str, Any] | None = None, join: dict[str, Any] | None = Non
         {"join": {"version": "v1.33.4+k3s1"}},
         {"pool": {"image": "ubuntu-24.04"}},
         {"pool": {"resources": {"nvidia.com/gpu": "2"}}},
+        {"pool": {"instance_types": ["1H100.80S.30V"]}},
+        {"pool": {"locations": ["FIN-03"]}},
+        {"pool": {"locations": ["FIN-01", "FIN-03"]}},
+        {"pool": {"market": "spot_only"}},
+        {"pool": {"labels": {"team": "ml"}}},
+        {"pool": {"startup_taint": True}},
+        {"join": {"token_from": {"secret": {"name": "another", "key": "token"}}}},
+        {"join": {"token_from": {"secret": {"name": "join", "key": "another"}}}},
         {"deadlines": {"join": "30m"}},
+        {"deadlines": {"ready": "30m"}},
+        {"deadlines": {"gpu": "30m"}},
     ],
 )
 def test_what_decides_whether_a_machine_becomes_usable_is_part_of_it(other: dict[str, Any]) -> None:
@@ -37,9 +47,14 @@ def test_what_decides_whether_a_machine_becomes_usable_is_part_of_it(other: dict
     "other",
     [
         {"pool": {"max": 9, "min": 1, "max_price_per_hour": 3}},
+        {"pool": {"pause": "scale-up"}},
+        {"limits": {"machines": 1}},
+        {"prices": {"*": {"discount": "10%"}}},
         {"scale_down": {"cooldown": "1h"}},
+        {"deadlines": {"launch": "30m"}},
+        {"verda": {"client_id": "me", "client_secret": "never-told"}},
         {"deadlines": {"backoff": {"first": "1m"}}},
     ],
 )
-def test_how_many_there_may_be_and_what_they_cost_is_not(other: dict[str, Any]) -> None:
+def test_how_many_there_may_be_what_they_cost_and_who_pays_is_not(other: dict[str, Any]) -> None:
     assert digest(**other) == digest()
