@@ -12,7 +12,7 @@ import logging
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
-from controller.app.parts import Now
+from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
 from controller.app.window import Window
 from controller.cloud.protocol import Cloud
@@ -98,7 +98,9 @@ class Program:
             renew=loaded.settings.lease.renew.total_seconds(),
             spend_within=loaded.settings.lease.spend_within.total_seconds(),
         )
-        self.ledger = Ledger(self.writer, policy.cluster_id, starting_digest(loaded.settings))
+        self.ledger = Ledger(
+            self.writer, policy.cluster_id, starting_digest(loaded.settings), secrets_of(loaded.settings)
+        )
         refusals = Refusals(policy.deadlines)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
         self.flights = Flights(

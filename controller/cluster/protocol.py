@@ -123,6 +123,9 @@ class Writer(Protocol):
 
     async def read_secret(self, name: str, key: str) -> str: ...
 
+    async def secret_version(self, name: str) -> str:
+        """Another one after every change, and empty where there is no such Secret."""
+
     async def kube_system_uid(self) -> str: ...
 
     async def event(self, subject: Subject, *, type: str, reason: str, message: str) -> None:  # noqa: A002

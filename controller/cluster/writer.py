@@ -177,6 +177,10 @@ class ClusterWriter:
         except (binascii.Error, UnicodeDecodeError):
             raise ClusterError("other", f"key {key} of {where} is not text") from None
 
+    async def secret_version(self, name: str) -> str:
+        raw = await self._get(self._own("secrets", name))
+        return wire.identity(raw).metadata.resourceVersion if raw is not None else ""
+
     async def kube_system_uid(self) -> str:
         raw = await self._transport.request("GET", "/api/v1/namespaces/kube-system")
         return wire.identity(raw).metadata.uid

@@ -1,8 +1,8 @@
 """A digest of the settings that decide how machines start: what was given up under others may be tried again.
 
 What a machine costs, how many there may be and whether any is bought now has no part in it, and neither has
-what lies outside of the settings: a join token, or a script in the cloud account. Where it stands and on
-which market it was bought has: machines that do not start in one place may start in another.
+what lies outside of the settings: a join token (its Secret is looked at beside this), or a script in the
+cloud account. Location and market have: machines that do not start in one place may start in another.
 """
 
 from __future__ import annotations

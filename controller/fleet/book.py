@@ -43,7 +43,7 @@ class Book(msgspec.Struct, kw_only=True):
     disappointed: dict[str, list[str]] = {}  # they did not hold it
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
-    starting: str = ""  # a digest of the settings under which `given_up` and `in_vain` came to be
+    starting: str = ""  # a digest of the way to start under which `given_up` and `in_vain` came to be
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -24,6 +24,7 @@ from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
+from controller.fleet.starting import starting_now
 
 __all__ = ["KEY", "Book", "Ledger", "LedgerError"]
 
@@ -35,11 +36,15 @@ _DAYS = 62
 
 
 class Ledger:
-    def __init__(self, writer: Writer, cluster_id: str, starting: str = "") -> None:
-        """`starting`: a digest of the settings that decide how machines start; "" compares nothing."""
+    def __init__(
+        self, writer: Writer, cluster_id: str, settings: str = "", secrets: Sequence[str] = ()
+    ) -> None:
+        """`settings`: a digest of how machines start, "" compares nothing; `secrets`: names, of join tokens."""
         self._writer = writer
         self._cluster_id = cluster_id
-        self._starting = starting
+        self._settings = settings
+        self._secrets = tuple(secrets)
+        self._starting = settings
         self._version: str | None = None
         self._known: list[Book] = []  # what is stored, or may be: read, written, or written without an answer
         self._lock = asyncio.Lock()
@@ -58,12 +63,13 @@ class Ledger:
         """Read everything; called before anything is decided, and again after losing the lease."""
         async with self._lock:
             stored = await self._read()
-            self._version = stored[0] if stored else None
             book = stored[1] if stored else Book()
+            self._starting = await starting_now(self._writer, self._settings, self._secrets, book.starting)
+            self._version = stored[0] if stored else None
             self._known = [book]
             self._take(book)
             self._dirty = self.lost = False
-            self._forget_other_settings(book)
+            self._forget_other_ways(book)
 
     async def _read(self) -> tuple[str, Book] | None:
         try:
@@ -72,12 +78,12 @@ class Ledger:
             raise LedgerError(f"the ledger cannot be read: {error.message}") from error
         return (stored.version, parse(stored.data, self._cluster_id)) if stored else None
 
-    def _forget_other_settings(self, book: Book) -> None:
+    def _forget_other_ways(self, book: Book) -> None:
         """Machines that start in another way now may become usable."""
         if not self._starting or book.starting == self._starting:
             return
         if book.starting and (self.given_up or self.in_vain):
-            log.info("settings of starting machines changed: what was given up is tried again")
+            log.info("settings or join tokens of starting machines changed: what was given up is tried again")
             self.given_up.clear()
             self.in_vain.clear()
         self._dirty = True

@@ -2,7 +2,8 @@
 
 A minimum has no pod that could be given up on, so a pool whose machines never become usable would be
 bought for as long as it is configured. After two tries in vain it is tried with one machine at a time,
-each after a pause that doubles up to a day; the first machine of the pool that becomes usable ends that.
+each after a pause that doubles up to a day. The first machine of the pool that becomes usable ends that,
+for whatever it was bought, and so does a start with other settings or another join token.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _doubt(
         return None
     words = (
         f"pool {pool.name} keeps min: {pool.min}, and its machines did not become usable, {known.tries} times in a row "
-        "(look at the join script, the image, the device plug-in)"
+        "(look at the join script and its token, the image, the device plug-in)"
     )
     if any(m.phase.on_the_way for m in machines):
         return Explanation(known.reason, f"{words}: one at a time is tried")
@@ -88,4 +89,8 @@ def _doubt(
     until = known.last + pause
     wakes.append(until)
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
-    return Explanation(known.reason, f"{words}: the next is ordered at {moment}")
+    return Explanation(
+        known.reason,
+        f"{words}: the next is ordered at {moment}, or once the controller restarts with other settings of how "
+        "machines start or another token",
+    )

@@ -271,6 +271,12 @@ async def test_a_secret_is_read_and_never_told() -> None:
         assert token not in caught.value.message
 
 
+async def test_a_secret_is_known_by_its_version_and_one_that_is_not_there_by_none() -> None:
+    made, transport, _ = writer({"metadata": {"resourceVersion": "17"}, "data": {"token": "x"}}, failure(404))
+    assert [await made.secret_version("s") for _ in range(2)] == ["17", ""]
+    assert transport.asked[0].path == "/api/v1/namespaces/gpu/secrets/s"
+
+
 async def test_the_deployments_annotations_are_read_where_there_is_one() -> None:
     made, transport, _ = writer({"metadata": {"annotations": {"a": "b"}}}, {"metadata": {}}, failure(404))
     assert [await made.deployment_annotations("d") for _ in range(3)] == [{"a": "b"}, {}, {}]

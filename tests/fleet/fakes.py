@@ -110,6 +110,7 @@ class Town:
     work: float = 30.0  # seconds that a pod runs
     bound_at: dict[str, float] = field(default_factory=dict)
     joins: bool = True
+    secrets: dict[str, str] = field(default_factory=dict)  # their versions, by name
     not_ready: float = NOT_READY  # how long a dead machine's Node still looks Ready
     gpus: bool = True
     cut_off: set[str] = field(default_factory=set)  # instances that do not join any more
@@ -187,7 +188,7 @@ Fault = Outcome | Exception | str  # "lost": done, and the answer is lost; "neve
 READS = frozenset(
     {
         "catalogue", "inventory", "instance", "volumes", "scripts",
-        "list_pods_on", "get_node", "read_config_map", "prepare",
+        "list_pods_on", "get_node", "read_config_map", "secret_version", "prepare",
     }
 )  # fmt: skip
 
@@ -458,6 +459,10 @@ class Hands:
 
     async def read_secret(self, name: str, key: str) -> str:
         return "token"
+
+    async def secret_version(self, name: str) -> str:
+        result: str = await self._call("secret_version", name, lambda: self.town.secrets.get(name, ""))
+        return result
 
     async def kube_system_uid(self) -> str:
         return "uid"

@@ -76,7 +76,7 @@ class Controller:
         self.heard = Heard()
         self.plan = Plan()
         hands, time = self.hands, world.time
-        self.ledger = Ledger(hands, policy.cluster_id)
+        self.ledger = Ledger(hands, policy.cluster_id, "one way", ("join",))
         refusals = Refusals(policy.deadlines)
         self.flights = Flights(
             ledger=self.ledger,

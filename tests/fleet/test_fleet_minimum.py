@@ -24,6 +24,7 @@ async def test_a_minimum_that_never_joins_is_ordered_less_and_less_often() -> No
     why = controller.plan.pools["a100"]
     assert why.code is Reason.JOIN_DEADLINE
     assert "next is ordered at" in why.message
+    assert "restart" in why.message
     await world.run(controller, 5 * 24 * HOUR, step=300)
     assert len(world.account.orders) <= 11  # in the end one a day
     assert world.most_alive == 1
@@ -69,3 +70,35 @@ async def test_a_failure_at_a_moment_to_come_holds_nothing_up() -> None:
     controller.ledger.in_vain["a100"] = InVain(tries=9, last=1e300, reason=Reason.JOIN_DEADLINE)
     await world.run(controller, 120)
     assert len(world.account.orders) == 1
+
+
+async def test_a_mended_token_ends_the_pause_at_the_next_start_and_a_start_alone_does_not() -> None:
+    world = kept()
+    world.town.joins = False
+    controller = world.start()
+    await world.run(controller, 3 * HOUR, step=60)
+    await controller.die()
+    ordered = len(world.account.orders)
+    world.town.joins = True
+    controller = world.start()
+    await world.run(controller, 60)
+    assert len(world.account.orders) == ordered
+    await controller.die()
+    world.town.secrets["join"] = "19"
+    controller = world.start()
+    await world.run(controller, HOUR, step=30)
+    assert len(world.account.orders) == ordered + 1
+    assert not controller.plan.pools
+
+
+async def test_the_machine_of_a_waiting_pod_ends_the_pause_as_well() -> None:
+    world = kept()
+    world.town.joins = False
+    controller = world.start()
+    await world.run(controller, 3 * HOUR, step=60)
+    assert controller.plan.pools
+    world.town.joins = True
+    world.town.add_pod()
+    await world.run(controller, 600, step=10)
+    assert not controller.ledger.in_vain
+    assert not controller.plan.pools

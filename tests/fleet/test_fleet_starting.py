@@ -1,0 +1,89 @@
+"""What was given up is tried again at a start with another join token, which is told apart by its Secret's version."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.cluster.protocol import ClusterError
+from controller.domain.reason import Reason
+from controller.fleet.ledger import Ledger
+from tests.fleet.clockwork import Time
+from tests.fleet.fakes import Account, Hands, Town
+from tests.fleet.test_fleet_ledger import record
+
+
+@pytest.fixture
+def hands() -> Hands:
+    time = Time()
+    account = Account(time)
+    made = Hands(account, Town(time, account))
+    made.town.secrets |= {"join": "17", "other": "18"}
+    return made
+
+
+async def started(hands: Hands, settings: str = "one way") -> Ledger:
+    ledger = Ledger(hands, "home", settings, ("join", "other"))
+    await ledger.load()
+    await ledger.flush()
+    return ledger
+
+
+async def given_up(hands: Hands) -> Ledger:
+    ledger = await started(hands)
+    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    await ledger.flush()
+    return ledger
+
+
+async def test_a_start_with_the_same_tokens_changes_nothing(hands: Hands) -> None:
+    await given_up(hands)
+    for _ in range(2):
+        later = await started(hands)
+        assert later.given_up
+        assert later.in_vain
+
+
+@pytest.mark.parametrize("changed", ["join", "other"])
+async def test_a_start_with_another_token_tries_again_what_was_given_up(hands: Hands, changed: str) -> None:
+    await given_up(hands)
+    hands.town.secrets[changed] = "19"
+    later = await started(hands)
+    assert not later.given_up
+    assert not later.in_vain
+
+
+async def test_a_token_that_came_is_another_one(hands: Hands) -> None:
+    del hands.town.secrets["join"]
+    await given_up(hands)
+    hands.town.secrets["join"] = "19"
+    assert not (await started(hands)).in_vain
+
+
+async def test_a_leader_that_was_there_before_the_token_changed_agrees_with_one_that_came_after(
+    hands: Hands,
+) -> None:
+    old = await given_up(hands)
+    hands.town.secrets["join"] = "19"
+    new = await started(hands)
+    new.tried_in_vain(record(), Reason.JOIN_DEADLINE, 2000.0)
+    await new.flush()
+    await old.load()
+    assert old.in_vain
+    await old.flush()
+    assert (await started(hands)).in_vain
+
+
+@pytest.mark.parametrize("kind", ["unreachable", "forbidden"])
+async def test_nothing_follows_from_a_secret_that_cannot_be_read_now(hands: Hands, kind: str) -> None:
+    await given_up(hands)
+    hands.faults["secret_version"] = [ClusterError(kind, "not now")]
+    assert (await started(hands)).in_vain
+    assert (await started(hands)).in_vain
+    hands.town.secrets["join"] = "19"
+    assert not (await started(hands)).in_vain
+
+
+async def test_other_settings_count_as_ever(hands: Hands) -> None:
+    await given_up(hands)
+    assert not (await started(hands, "another")).in_vain
