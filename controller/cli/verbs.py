@@ -1,0 +1,168 @@
+"""What users type to run, plan, check and tidy up, and the help that they read.
+
+Each command imports what it needs when it runs, so that `run` stays small.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from controller.app.exits import CONFIGURATION, Ends
+from controller.cli.options import Config, Json, Kubeconfig
+from controller.cli.tryout_verbs import bench_app, sandbox_app
+
+app = typer.Typer(
+    name="verda-gpu-autoscaler",
+    help="GPU nodes that appear when a Kubernetes pod needs them and are gone when nothing does.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 failed, 2 configuration, 3 unreachable or no rights.",
+)
+config_app = typer.Typer(name="config", help="Check and show the settings.", no_args_is_help=True)
+app.add_typer(config_app)
+app.add_typer(sandbox_app)
+app.add_typer(bench_app)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    listen: Annotated[str, typer.Option(metavar="ADDR", help="Metrics, health and status.")] = ":8080",
+    dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
+    once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
+    driver: Annotated[str, typer.Option(help="Who decides: planner.")] = "planner",
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Run the controller."""
+    from controller.cli.running import run_controller
+
+    if driver != "planner":
+        raise Ends(
+            CONFIGURATION, f"--driver {driver!r}: expected planner; externalgrpc comes with a later version"
+        )
+    run_controller(
+        config=config,
+        kubeconfig=kubeconfig,
+        listen=listen,
+        dry_run=dry_run,
+        once=once,
+        log_level=log_level,
+        log_format=log_format,
+    )
+
+
+@app.command()
+def plan(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Plan from a saved snapshot instead.")
+    ] = None,
+    save: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the snapshot that was planned on.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What would be done now, and why. Changes nothing."""
+    from controller.cli.planning import show_plan
+
+    show_plan(config=config, kubeconfig=kubeconfig, snapshot=snapshot, save=save, as_json=as_json)
+
+
+@app.command()
+def sweep(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    cluster_id: Annotated[
+        str,
+        typer.Option("--cluster-id", metavar="ID", help="Whose leftovers; else every cluster's are listed."),
+    ] = "",
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Remove them, and prove that they are gone.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Also where a named cluster cannot be asked; never asks back.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="How long the removal may take.")
+    ] = 900,
+    as_json: Json = False,
+) -> None:
+    """What a cluster left behind in the cloud account. Needs cloud credentials only; removes nothing by itself."""
+    from controller.cli.sweeping import run as sweep_account
+
+    sweep_account(
+        config=config,
+        kubeconfig=kubeconfig,
+        cluster_id=cluster_id,
+        apply=apply,
+        yes=yes,
+        patience=wait,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def demo(
+    as_json: Json = False,
+    seed: Annotated[int, typer.Option(help="Of the sandboxes' random times.")] = 0,
+) -> None:
+    """The main job, live, on the embedded cloud and cluster."""
+    from controller.cli.running import run_demo
+
+    run_demo(as_json=as_json, seed=seed)
+
+
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Print the version."""
+    import json
+    import platform
+    from importlib.metadata import version as installed
+
+    found = {"version": installed("verda-gpu-autoscaler"), "python": platform.python_version()}
+    typer.echo(json.dumps(found) if as_json else f"verda-gpu-autoscaler {found['version']}")
+
+
+@config_app.command("check")
+def config_check(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    cloud: Annotated[
+        bool, typer.Option("--cloud", help="Ask the cloud too: types, locations, images.")
+    ] = False,
+    cluster: Annotated[bool, typer.Option("--cluster", help="Ask the cluster too: rights, taints.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say everything that is wrong with the settings, in one go."""
+    from controller.cli.configuring import check
+
+    check(config=config, kubeconfig=kubeconfig, cloud=cloud, cluster=cluster, as_json=as_json)
+
+
+@config_app.command("show")
+def config_show(config: Config = None, as_json: Json = False) -> None:
+    """Every setting as it is in force; secrets are masked."""
+    from controller.cli.configuring import show
+
+    show(config=config, as_json=as_json)
