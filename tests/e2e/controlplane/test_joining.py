@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.e2e.controlplane.kubelets import Kubelets
-from tests.e2e.controlplane.scene import Scene, deadlines, pool, running, runs, until
+from tests.e2e.controlplane.scene import NAMESPACE, Scene, deadlines, pool, running, runs, until
 
 ONE_TYPE = pool(instance_types=["1A100.22V"])
 
@@ -57,3 +57,24 @@ def test_a_machine_whose_script_dies_is_replaced_once_and_its_pod_is_told(
         until("it runs", lambda: runs(scene, "train"))
         state = scene.state()
         assert (state["creates"], len(state["instances"]), len(state["volumes"])) == (2, 1, 1)
+
+
+def test_what_was_given_up_stays_so_after_a_restart_and_is_tried_again_once_its_token_changed(
+    scene: Scene, kubelets: Kubelets
+) -> None:
+    settings = deadlines(join="2s", backoff={"first": "1s", "most": "1s"}) | ONE_TYPE
+    kubelets.never_join = 2
+    with running(scene.controller(settings)):
+        scene.pod("train", 1)
+        until("two machines were in vain", lambda: "bought for it in vain" in scene.said("train"))
+        until("they are gone", lambda: not scene.state()["instances"])
+    with running(scene.controller(settings)):
+        time.sleep(5)
+        assert scene.state()["creates"] == 2
+    token = {"stringData": {"token": "K10x::server:another"}}
+    scene.core.patch_namespaced_secret("join", NAMESPACE, token)
+    with running(scene.controller(settings)):
+        until("it runs", lambda: runs(scene, "train"))
+        assert scene.state()["creates"] == 3
+    ledger = scene.core.read_namespaced_config_map("gpu-autoscaler-ledger", NAMESPACE).data["ledger.json"]
+    assert "K10x" not in ledger
