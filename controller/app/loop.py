@@ -226,7 +226,8 @@ class Loop:
         last = self._monotonic()
         while True:
             await self._sleep(min(1.0, self._timing.poll_cloud_busy))
-            pause = self._timing.poll_cloud_busy if self.fleet.busy else self._timing.poll_cloud
+            busy = self.fleet.busy or self.fleet.wants_a_list
+            pause = self._timing.poll_cloud_busy if busy else self._timing.poll_cloud
             if not self.fleet.rebuilt or self._monotonic() - last < pause:
                 continue
             if await self._read("inventory", self.fleet.refresh_inventory):

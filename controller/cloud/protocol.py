@@ -44,6 +44,11 @@ class Cloud(Protocol):
     async def inventory(self) -> Inventory:
         """Every instance of the account, ours or not; `complete` is false if the list is known to be cut."""
 
+    def trust(self, account: str) -> None:
+        """Our machines are in this account (see `Inventory.account`). With credentials of another one nothing is
+        changed, and what it knows nothing of is an error instead of an answer. Before the first call of this
+        any account is good."""
+
     async def instance(self, instance_id: str) -> Instance | None:
         """One instance, read by id; None if the cloud does not know it (any more)."""
 

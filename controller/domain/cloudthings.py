@@ -135,6 +135,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     instances: tuple[Instance, ...] = ()
     complete: bool = True
+    account: str = ""  # which account answered: a mark that tells accounts apart, and nothing else
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

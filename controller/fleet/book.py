@@ -43,6 +43,7 @@ class Book(msgspec.Struct, kw_only=True):
     disappointed: dict[str, list[str]] = {}  # they did not hold it
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
+    account: str = ""  # where the machines were seen last
     starting: str = ""  # a digest of the way to start under which `given_up` and `in_vain` came to be
 
 
@@ -100,6 +101,7 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
         launches=sorted({*theirs.launches, *ours.launches}),
         disappointed=_disappointed(ours, known, theirs),
         given_up=given_up,
+        account=ours.account or theirs.account,
         starting=ours.starting,
         in_vain=in_vain,
     )

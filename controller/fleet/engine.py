@@ -24,7 +24,7 @@ from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refus
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
-from controller.fleet.elsewhere import out_of_sight
+from controller.fleet.account import Account
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
@@ -48,7 +48,9 @@ QUARANTINE = frozenset(
 )
 # Failures that cost the time of a whole boot: the machine is replaced once, and then no more for its pods.
 REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
-_BRAKE_LASTS = 60.0  # a machine that was just removed still counts for the next look
+_HOLD = (
+    60.0  # what holds orders up is told with an end that moves no more often, and is later than the next look
+)
 REPAIR = "repair"  # the report of the brake
 PROJECT = "project"  # the report of an account that may be another one
 
@@ -77,9 +79,9 @@ class Fleet:
         self.catalogue = Catalogue(at=0.0)
         self._sightings = Sightings(policy.cluster_id)
         self._logins = 0
+        self._account = Account(ledger, cloud.trust)
         self._judged = 0.0  # the list that was judged last
         self._brake: Brake | None = None
-        self._out_of_sight = ""  # why the account may be another one
         self.rebuilt = False
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
 
@@ -88,12 +90,12 @@ class Fleet:
     async def rebuild(self) -> None:
         """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
         await self.ledger.load()
+        self._account.known()
         await self.refresh_catalogue()
         inventory = await self._cloud.inventory()
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
-        self._sightings.take(inventory)
-        await self._ask_for_the_missing()
+        await self._take(inventory)
         self.rebuilt = True
 
     async def refresh_catalogue(self) -> None:
@@ -111,30 +113,27 @@ class Fleet:
             self.flights.scripts.listed(self.policy, scripts, self.machines())
 
     async def refresh_inventory(self) -> None:
-        self._sightings.take(await self._cloud.inventory())
+        await self._take(await self._cloud.inventory())
         logins = self._cloud.health().logins
         if logins != self._logins:
             self._logins = logins
             self.refusals.logged_in_anew()
-        await self._ask_for_the_missing()
 
-    async def _ask_for_the_missing(self) -> None:
+    @property
+    def wants_a_list(self) -> bool:
+        """Nothing is changed with other credentials before a list was read with them."""
+        return self._cloud.health().logins != self._logins
+
+    async def _take(self, inventory: Inventory) -> None:
         """A machine whose id is known is asked for by that id before any list is believed that lacks it."""
-        missing = [
-            machine.instance_id
-            for machine in self.machines()
-            if machine.instance_id
-            and machine.phase not in (Phase.DELETING, Phase.TOMBSTONE)
-            and self._sightings.of(machine) is None
-        ]
-        if not missing:
-            return
+        missing = self._sightings.missing(inventory, self.machines())
         answers = await asyncio.gather(*(self._cloud.instance(i) for i in missing), return_exceptions=True)
         unsure = [i for i, answer in zip(missing, answers, strict=True) if isinstance(answer, CloudError)]
         for answer in answers:
             if isinstance(answer, BaseException) and not isinstance(answer, CloudError):
                 raise answer
-        self._sightings.add([answer for answer in answers if isinstance(answer, Instance)], unsure)
+        found = [answer for answer in answers if isinstance(answer, Instance)]
+        self._sightings.take(inventory, found, unsure)
 
     @property
     def inventory(self) -> Inventory:
@@ -159,22 +158,16 @@ class Fleet:
         """Offers to be left alone: refused ones, and while the repair brake holds those of the sick types."""
         now = self._clock()
         found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
-        if self._brake is not None:
-            for offer in self.catalogue.offers:
-                if offer.type.name in self._brake.types:
-                    found[offer.key] = Refusal(
-                        offer=offer.key,
-                        reason=self._brake.reason,
-                        until=now + _BRAKE_LASTS,
-                        message=self._brake.message,
-                    )
-        if self._out_of_sight:
-            for offer in self.catalogue.offers:
+        until = (now // _HOLD + 2) * _HOLD
+        for offer in self.catalogue.offers:
+            brake, doubt = self._brake, self._account.doubt
+            if doubt:
                 found[offer.key] = Refusal(
-                    offer=offer.key,
-                    reason=Reason.VANISHED,
-                    until=now + _BRAKE_LASTS,
-                    message=self._out_of_sight,
+                    offer=offer.key, reason=Reason.VANISHED, until=until, message=doubt
+                )
+            elif brake is not None and offer.type.name in brake.types:
+                found[offer.key] = Refusal(
+                    offer=offer.key, reason=brake.reason, until=until, message=brake.message
                 )
         return tuple(found.values())
 
@@ -186,14 +179,20 @@ class Fleet:
         fresh = self.inventory.complete and self.inventory.at > self._judged
         self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
-        steps = []
+        judged = []
         for machine in self.machines():
             seen, doubt = self._see(machine, nodes[machine.intent], fresh)
             if doubt:
                 self.reports[machine.name] = doubt
+            judged.append((machine, seen))
+        proves = self._account.judge(self.inventory.account, judged, now)
+        if self._account.doubt:
+            self.reports[PROJECT] = self._account.doubt
+        steps = []
+        for machine, seen in judged:
+            seen = seen if proves else replace(seen, fresh_list=False)
             steps.append((machine, step(machine, seen, self.policy.deadlines, now), seen))
         self._pull_brake([after for _, after, _ in steps])
-        self._recognise(out_of_sight((after, seen) for _, after, seen in steps))
         for machine, after, seen in steps:
             if self._brake is not None and machine.phase is Phase.READY and after.reason in UNHEALTHY:
                 continue  # it works or it does not: it stays until it is known what is wrong with so many
@@ -234,13 +233,6 @@ class Fleet:
             self.reports[REPAIR] = self._brake.message
             if before is None:
                 log.warning("repair brake", extra={"why": self._brake.message})
-
-    def _recognise(self, doubt: str) -> None:
-        if doubt:
-            self.reports[PROJECT] = doubt
-        if doubt != self._out_of_sight:
-            log.warning(doubt) if doubt else log.info("the cloud knows the machines that work again")
-        self._out_of_sight = doubt
 
     def _noticed(self, before: Machine, after: Machine, seen: Seen, now: float) -> None:
         self.ledger.put(after)

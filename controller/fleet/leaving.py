@@ -176,9 +176,8 @@ class Leaving:
             instance = await self._removal.look_up(machine.instance_id)
             if instance is None:
                 if not machine.delete_at:
-                    await self._sleep(
-                        _POLL
-                    )  # nobody asked for its end: `_close` looks once more, and not at once
+                    await self._sleep(_POLL)  # nobody asked for its end: `_close` asks again, and not at once
+                self._check()
                 self._ledger.change(intent, gone_at=self._clock())
                 await self._ledger.flush()
             elif instance.state == "leaving":
@@ -198,19 +197,13 @@ class Leaving:
                     log.info("delete is tried again", extra={"machine": machine.name, "why": why})
                     await self._sleep(pause)
                     pause = min(_MOST_POLL, pause * 2)
-        if machine is None:
-            return
-        if machine.reason is Reason.VANISHED and machine.instance_id and not machine.delete_at:
-            # What hid it may be over, and its Node may be Ready all the while.
-            instance = await self._removal.look_up(machine.instance_id)
-            if instance is not None and instance.state != "leaving":
-                await self._back(intent)
-                return
-        await self._close(policy.cluster_id, intent)
+        if machine is not None:
+            await self._close(policy.cluster_id, intent)
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]
         await self._removal.restore(before, self._check)  # it may have been drained when it went out of sight
+        self._check()
         after = followed_again(before, self._clock())
         self._ledger.put(after)
         await self._ledger.flush()
@@ -260,9 +253,13 @@ class Leaving:
         await self._ledger.flush()
 
     async def _look_again(self, machine: Machine) -> None:
-        """One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes."""
+        """One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes.
+
+        What hid a vanished one may be over, too, and its Node may be Ready all the while.
+        """
         if not machine.instance_id or await self._removal.look_up(machine.instance_id) is None:
             return
+        self._check()
         self._ledger.change(machine.intent, gone_at=0.0)
         await self._ledger.flush()
         raise NotYet(f"{machine.name} was believed to be gone and is there", _POLL)

@@ -57,6 +57,7 @@ class Ledger:
         self.disappointed: dict[str, list[str]] = {}
         self.given_up: dict[str, dict[str, Reason]] = {}
         self.in_vain: dict[str, InVain] = {}
+        self.account = ""  # where the machines were seen last
         self.lost = False  # somebody else dropped records that were alive here: read everything again
 
     async def load(self) -> None:
@@ -103,6 +104,7 @@ class Ledger:
         self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
         self.in_vain.clear()
         self.in_vain.update(book.in_vain)
+        self.account = book.account
 
     # -- changes in memory ----------------------------------------------------------------------
 
@@ -182,6 +184,11 @@ class Ledger:
         if self.in_vain.pop(pool, None) is not None:
             self._dirty = True
 
+    def found_in(self, account: str) -> None:
+        """Our machines are in this account, or there are none yet."""
+        self._dirty = self._dirty or self.account != account
+        self.account = account
+
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""
         known = self.disappointed.setdefault(pod, [])
@@ -233,6 +240,7 @@ class Ledger:
             costs=dict(self.costs),
             disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
             given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
+            account=self.account,
             starting=self._starting,
             in_vain=dict(sorted(self.in_vain.items())),
             launches=list(self.launches),

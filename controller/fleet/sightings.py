@@ -7,7 +7,7 @@ hostnames, so several instances may carry one intent; all but one of them are su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from controller.domain.cloudthings import Instance, Inventory
 from controller.domain.machine import Machine, Phase
@@ -24,8 +24,24 @@ class Sightings:
         self._by_intent: dict[str, list[Instance]] = {}
         self.unsure: frozenset[str] = frozenset()  # ids that the list lacks and about which nobody could say
 
-    def take(self, inventory: Inventory) -> None:
-        """Keep the latest list. One that is known to be cut short only ever adds knowledge."""
+    def missing(self, inventory: Inventory, machines: Iterable[Machine]) -> list[str]:
+        """Ids that this list should show, and does not."""
+        shown = {instance.id for instance in inventory.instances}
+        if not inventory.complete:
+            shown |= self._by_id.keys()
+        return [
+            machine.instance_id
+            for machine in machines
+            if machine.instance_id
+            and machine.phase not in (Phase.DELETING, Phase.TOMBSTONE)
+            and machine.instance_id not in shown
+        ]
+
+    def take(
+        self, inventory: Inventory, found: Collection[Instance] = (), unsure: Collection[str] = ()
+    ) -> None:
+        """Keep the latest list, and what was told by id about machines that it lacks: a list may lag, or be
+        empty once. One that is known to be cut short only ever adds knowledge."""
         if inventory.complete:
             if inventory.at < self.inventory.at:
                 return  # overtaken by a later one
@@ -33,11 +49,6 @@ class Sightings:
             self._by_id = {instance.id: instance for instance in inventory.instances}
         else:
             self._by_id |= {instance.id: instance for instance in inventory.instances}
-        self.unsure = frozenset()
-        self._sort()
-
-    def add(self, found: Collection[Instance], unsure: Collection[str]) -> None:
-        """What the cloud says by id about machines that its list lacks: a list may lag, or be empty once."""
         self._by_id |= {instance.id: instance for instance in found}
         self.unsure = frozenset(unsure)
         self._sort()

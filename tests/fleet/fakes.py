@@ -40,6 +40,7 @@ class Account:
     """Everything that the cloud has, ours or not."""
 
     time: Time
+    name: str = "home"
     instances: dict[str, Instance] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
     scripts: dict[str, Script] = field(default_factory=dict)
@@ -193,6 +194,15 @@ READS = frozenset(
 )  # fmt: skip
 
 
+# What an account answers that is not ours counts for nothing.
+OURS = frozenset(
+    {
+        "instance", "volumes",
+        "create", "delete", "delete_volume", "create_script", "delete_script",
+    }
+)  # fmt: skip
+
+
 class Hands:
     """One controller's Cloud, Writer, View and Joiner in one: their verbs have different names."""
 
@@ -205,6 +215,7 @@ class Hands:
         self.faults: dict[str, list[Fault]] = {}
         self.on_call: dict[str, Callable[[str], None]] = {}  # something happens in the world right before
         self.gates: dict[str, asyncio.Event] = {}  # the call waits until the test opens it
+        self.trusted: str | None = None  # the account whose answers count; None: any
         self.logins = 0  # how often the credentials changed
         self.not_shown_yet: set[str] = set()  # bound pods that the watch has not brought
 
@@ -229,6 +240,10 @@ class Hands:
             raise fault
         if isinstance(fault, Happened | Refused | Unknown):
             return fault
+        if verb in OURS and self.trusted not in (None, self.account.name):
+            if verb in READS:
+                raise CloudError(Reason.UNAUTHORISED, "the credentials are those of another account")
+            return Refused(Reason.UNAUTHORISED, "the credentials are those of another account")
         result = effect() if fault != "never" else None
         if self.kill == (number, "after"):
             self._die()
@@ -261,7 +276,9 @@ class Hands:
                 if (i.state != "gone" or self.account.shows_gone) and (not lag or at >= i.created_at + lag)
             ]
             found = () if self.account.empty else tuple(shown)
-            return Inventory(at=at, instances=found, complete=self.account.complete)
+            return Inventory(
+                at=at, instances=found, complete=self.account.complete, account=self.account.name
+            )
 
         result: Inventory = await self._call("inventory", "", listed)
         return result
@@ -271,6 +288,9 @@ class Hands:
             "instance", instance_id, lambda: self.account.instances.get(instance_id)
         )
         return result
+
+    def trust(self, account: str) -> None:
+        self.trusted = account
 
     def health(self) -> CloudHealth:
         return CloudHealth(logins=self.logins)

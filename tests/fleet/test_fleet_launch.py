@@ -21,7 +21,7 @@ from tests.fleet.scene import Controller, World
 
 async def bought(world: World, **faults: Fault) -> Controller:
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.hands.faults = {verb: [fault] for verb, fault in faults.items()}
     controller.buy("default/train")
     await world.time.settle()
@@ -184,7 +184,7 @@ async def test_an_intent_that_cannot_be_stored_buys_nothing() -> None:
 async def test_a_lease_lost_before_the_upload_sends_nothing() -> None:
     world = World()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.hands.on_call["prepare"] = lambda _: setattr(controller, "leads", False)
     controller.buy("default/train")
     await world.time.settle()
@@ -195,7 +195,7 @@ async def test_a_lease_lost_before_the_upload_sends_nothing() -> None:
 async def test_a_lease_lost_between_upload_and_order_orders_nothing() -> None:
     world = World()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.hands.on_call["create_script"] = lambda _: setattr(controller, "leads", False)
     controller.buy("default/train")
     await world.time.settle()
@@ -223,7 +223,7 @@ async def test_an_answer_without_an_id_is_an_unknown_outcome() -> None:
 async def test_lists_while_the_order_is_on_the_wire_prove_nothing() -> None:
     world = World()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     gate = controller.hands.gates["create"] = asyncio.Event()
     controller.buy("default/train")
     await world.run(controller, 120)
@@ -330,7 +330,7 @@ async def test_a_second_instance_that_is_left_when_the_first_is_gone_is_removed_
 async def test_three_failing_at_once_stop_the_buying_of_their_type() -> None:
     world = World()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     for _ in range(3):
         controller.buy()
     world.town.joins = False
@@ -368,7 +368,7 @@ async def test_a_pod_gets_no_third_machine_while_two_stuck_on_their_way_cannot_b
     world.account.offers = [Offer(type=A1, location=place, market="on-demand") for place in places]
     world.account.boots = False
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     world.town.add_pod("train")
     await world.run(controller, 4 * 3600, 20)
     assert len(world.account.orders) == 2
@@ -384,7 +384,7 @@ async def test_a_pod_gets_no_third_machine_while_two_stuck_on_their_way_cannot_b
 async def test_an_answer_that_overtakes_nothing_new_is_not_lost_when_the_ledger_was_read_again() -> None:
     world = World()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     gate = controller.hands.gates["create"] = asyncio.Event()
     controller.buy("default/train")
     await world.time.settle()

@@ -66,7 +66,7 @@ async def test_a_machine_that_becomes_usable_ends_the_count_and_the_minimum_is_f
 async def test_a_failure_at_a_moment_to_come_holds_nothing_up() -> None:
     world = kept()
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.ledger.in_vain["a100"] = InVain(tries=9, last=1e300, reason=Reason.JOIN_DEADLINE)
     await world.run(controller, 120)
     assert len(world.account.orders) == 1

@@ -23,7 +23,7 @@ async def ready(**of_policy: object) -> tuple[World, Controller, Machine]:
     """A machine that is Ready and was bought for nobody in particular."""
     world = World(**({"cooldown": NEVER} | of_policy))
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.buy()
     machine = await world.until(controller, Phase.READY)
     await world.time.advance(30)
@@ -259,7 +259,7 @@ async def test_a_node_that_is_gone_in_the_middle_does_not_stop_the_removal() -> 
 async def test_a_delete_refused_while_provisioning_is_tried_until_it_is_accepted() -> None:
     world = World(cooldown=NEVER)
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     controller.buy()
     world.account.boots = False
     await world.until(controller, Phase.DELETING, within=1500)
@@ -390,7 +390,7 @@ async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_go
 async def test_a_foreign_node_under_the_name_of_a_machine_that_never_joined_is_left_alone() -> None:
     world = World(cooldown=NEVER)
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     world.town.joins = False
     machine = controller.buy()
     foreign = make_node(machine.name, world.time.now + 5, provider_id="aws:///i-1")
@@ -569,7 +569,7 @@ async def test_a_removed_pool_neither_breaks_nor_keeps_its_machines() -> None:
 async def test_when_all_nodes_lose_their_gpus_at_once_none_is_replaced() -> None:
     world = World(cooldown=NEVER)
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     for _ in range(3):
         controller.buy()
     await world.run(controller, 80)
@@ -598,7 +598,7 @@ async def test_an_idle_mark_is_written_once_although_the_watch_lags() -> None:
 async def test_nothing_is_remembered_of_machines_of_long_ago() -> None:
     world = World(cooldown=5.0)
     controller = world.start()
-    await controller.fleet.rebuild()
+    await controller.look(decide=False)
     for _ in range(4):
         controller.buy()
         await world.run(controller, 150)

@@ -3,6 +3,9 @@
 A mounted Secret changes under a running program, usually after the old credentials were revoked in the
 console. So the login is asked for before every call (it is cheap), and once more when the API does not take
 what we have: what was answered with 401 did not happen, so it is safe to send it again.
+
+Other credentials may be those of another project, where nothing of ours is and everything is "not found". So
+what is about things of ours is sent to the trusted account alone.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import logging
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
+
+import msgspec
 
 from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.reason import Reason
@@ -48,6 +53,12 @@ def sessions(connect_timeout: float, read_timeout: float, monotonic: Callable[[]
     return connect
 
 
+STRANGE = (
+    "the credentials are others than before, perhaps those of another project: nothing is changed with them "
+    "before one of our machines was seen"
+)
+
+
 class Line:
     def __init__(self, login: Callable[[], Login], connect: Connect, moved: Callable[[str], None]) -> None:
         self._login = login
@@ -56,37 +67,47 @@ class Line:
         self._lock = threading.Lock()
         self._held: tuple[Login, Talk] | None = None
         self.changes = 0  # of the credentials
+        self.trusted: str | None = None  # the account that our things are in; None: any
         self.base_url = login().base_url
 
-    def send(self, method: str, path: str, **words: Any) -> Answer:
-        talk = self._talk()
+    def send(self, method: str, path: str, *, about_ours: bool = False, **words: Any) -> Answer:
+        account, talk = self._talk(about_ours)
         try:
             answer = talk.call(method, path, **words)
         except Trouble as trouble:
             if trouble.kind == "unknown" or trouble.reason is not Reason.UNAUTHORISED:
                 raise
-            other = self._talk()
+            account, other = self._talk(about_ours)
             if other is talk:
                 raise
-            return other.call(method, path, **words)
-        if answer.status == 401 and (other := self._talk()) is not talk:
-            return other.call(method, path, **words)
-        return answer
+            answer = other.call(method, path, **words)
+        else:
+            if answer.status == 401:
+                account, other = self._talk(about_ours)
+                if other is not talk:
+                    answer = other.call(method, path, **words)
+        return msgspec.structs.replace(answer, account=account)
 
-    def _talk(self) -> Talk:
+    def _talk(self, about_ours: bool) -> tuple[str, Talk]:
         with self._lock:
-            login = self._login()
-            if self._held is not None and self._held[0] == login:
-                return self._held[1]
-            if self._held is not None:
-                log.info("the credentials of the cloud changed")
-                self.changes += 1
-                self._held[1].close()  # calls that are under way on it end as they would have
-            if login.base_url != self.base_url:
-                self.base_url = login.base_url
-                self._moved(login.base_url)
-            self._held = (login, self._connect(login))
-            return self._held[1]
+            login, talk = self._newest()
+            if about_ours and self.trusted not in (None, login.account):
+                raise Trouble("not_sent", STRANGE, Reason.UNAUTHORISED, shows="nothing")
+            return login.account, talk
+
+    def _newest(self) -> tuple[Login, Talk]:
+        login = self._login()
+        if self._held is not None and self._held[0] == login:
+            return self._held
+        if self._held is not None:
+            log.info("the credentials of the cloud changed")
+            self.changes += 1
+            self._held[1].close()  # calls that are under way on it end as they would have
+        if login.base_url != self.base_url:
+            self.base_url = login.base_url
+            self._moved(login.base_url)
+        self._held = (login, self._connect(login))
+        return self._held
 
     def close(self) -> None:
         held = self._held

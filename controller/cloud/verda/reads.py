@@ -80,7 +80,7 @@ class Reads:
         complete = not broken and not _is_cut(answer, len(found))
         if not complete:
             log.warning("%s: the list is not complete, so nothing is concluded from what it lacks", path)
-        return Inventory(at=at, instances=found, complete=complete)
+        return Inventory(at=at, instances=found, complete=complete, account=answer.account)
 
     async def instance(self, instance_id: str) -> Instance | None:
         path = "/instances/{id}"

@@ -7,6 +7,7 @@ another, so numbers are read as `Decimal` and never pass through binary floating
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     text: str
+    account: str = ""  # which one answered
 
     def header(self, name: str) -> str:
         return self.headers.get(name.lower(), "")
@@ -47,6 +49,11 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     client_secret: str
     base_url: str
+
+    @property
+    def account(self) -> str:
+        """Tells accounts apart, and nothing else; a secret that changes alone leaves the account the same."""
+        return hashlib.sha256(f"{self.base_url}\0{self.client_id}".encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return f"Login(base_url={self.base_url!r})"
