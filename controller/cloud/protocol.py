@@ -65,7 +65,8 @@ class Cloud(Protocol):
         """Delete one disk permanently. Safe to repeat."""
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
-        """Every startup script whose name begins with the prefix, through all pages."""
+        """Every startup script whose name begins with the prefix, through all pages. Only the list of all,
+        with no prefix, is known to be whole: what one with a prefix lacks may still be there."""
 
     async def create_script(self, name: str, text: str) -> Outcome: ...
 

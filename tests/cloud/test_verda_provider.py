@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import subprocess
 import sys
@@ -617,7 +618,23 @@ async def test_a_list_of_scripts_that_is_shorter_than_its_own_count_is_no_list(
     total = {"X-Total-Count": "5"}
     server.on("GET", "/scripts", Reply(200, some, total), Reply(200, [], total))
     with pytest.raises(CloudError, match="shorter than its own count"):
-        await world.cloud.scripts("gpuas-home-")
+        await world.cloud.scripts("")
+
+
+@pytest.mark.parametrize("cap", [10, 100])
+@pytest.mark.parametrize("count", [0, 1, 10, 25, 100])
+async def test_a_count_of_the_whole_project_beside_the_scripts_of_one_name_is_no_trouble(
+    server: Stub, world: World, cap: int, count: int
+) -> None:
+    """Nobody says whether the count is one before or after the filter; it must not stop every sweep."""
+    ours = [{"id": f"s{n}", "name": f"gpuas-home-{n}", "script": "#!"} for n in range(count)]
+    filtered = pages(ours, cap, counted=False)
+
+    def counted(seen: Seen) -> Reply:
+        return dataclasses.replace(filtered(seen), headers={"X-Total-Count": "137"})
+
+    server.on("GET", "/scripts", counted)
+    assert [one.id for one in await world.cloud.scripts("gpuas-home-")] == [row["id"] for row in ours]
 
 
 async def test_a_server_that_knows_no_pages_does_not_loop(server: Stub, world: World) -> None:

@@ -2,8 +2,9 @@
 
 Quirks dealt with here: there are two availability lists, and without `is_spot` only one is answered; a
 list that is shorter than its own X-Total-Count proves nothing; scripts come in pages whose size is the
-server's to cap; disks in the trash are a list of their own and count against the quota for four days;
-an instance that is not known is a 404 or a 400 "Invalid instance id", depending on the API's age.
+server's to cap, with a count that may be one of all, whatever name was asked for; disks in the trash are a
+list of their own and count against the quota for four days; an instance that is not known is a 404 or a
+400 "Invalid instance id", depending on the API's age.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Reads:
         return found
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
+        """With a prefix, a list that is shorter than its count may be all there is."""
         found: dict[str, Script] = {}
         listed = 0
         for page in range(1, MOST_SCRIPT_PAGES):
@@ -120,7 +122,7 @@ class Reads:
             found.update(new)
             listed += len(some) + broken
             cut = _is_cut(answer, listed)
-            if not new and cut:
+            if not new and cut and not prefix:
                 raise _unusable("/scripts", _SHORT)
             if not new or (_total(answer) is not None and not cut):
                 break
