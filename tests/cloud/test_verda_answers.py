@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from controller.cloud.verda.answers import Call, classify, parse_id
+from controller.cloud.verda.answers import Call, classify
+from controller.cloud.verda.bodies import parse_id
 from controller.domain.outcome import Happened, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -112,6 +113,19 @@ DELETES = [
     (202, HTML, Unknown),
     (202, "OK", Unknown),
     (202, OTHER, Unknown),
+    (202, json.dumps({"id": ID}), "happened"),
+    (202, json.dumps({"id": ID.upper(), "status": "success"}), "happened"),
+    (202, json.dumps([{"id": ID}]), "happened"),
+    (202, json.dumps({"id": OTHER}), Unknown),
+    (202, json.dumps([{"id": ID}, {"id": OTHER}]), Unknown),
+    (202, json.dumps({"id": ID, "instanceId": OTHER}), Unknown),
+    (202, json.dumps({"id": ID, "status": "error"}), Unknown),
+    (202, json.dumps({"id": ID, "status": "running"}), Unknown),
+    (202, json.dumps({"id": ID, "error": "no"}), Unknown),
+    (202, json.dumps({"id": ID, "message": "Can't discontinue a provisioning instance"}), Unknown),
+    (207, json.dumps({"id": ID}), Unknown),
+    (202, json.dumps({"message": "deleted"}), Unknown),
+    (202, json.dumps({"status": "success"}), Unknown),
     (202, "{}", Unknown),
     (202, "[]", Unknown),
     (202, json.dumps({"message": "Can't discontinue a provisioning instance"}), Unknown),
@@ -213,6 +227,45 @@ def test_disks_and_scripts_have_outcomes_too(call: Call, status: int, body: str,
         assert outcome.reason is expected
     else:
         assert outcome == Happened(ID)
+
+
+@pytest.mark.parametrize("call", [Call.DELETE_VOLUME, Call.DELETE_SCRIPT])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({}, "happened"),
+        ([], "happened"),
+        ([{}], "happened"),
+        ({"id": ID}, "happened"),
+        ([{"id": ID.upper()}], "happened"),
+        ({"message": "deleted"}, "happened"),
+        ({"status": "success"}, "happened"),
+        ({"id": ID, "status": "deleting"}, "happened"),
+        ({"success": True, "statusCode": 200, "error": None}, "happened"),
+        ({"id": OTHER}, Unknown),
+        ({"id": 7}, Unknown),
+        ([{"id": ID}, {"id": OTHER}], Unknown),
+        ([{"instanceId": OTHER, "status": "success"}], Unknown),
+        ({"status": "error", "error": "no"}, Unknown),
+        ({"id": ID, "status": "error"}, Unknown),
+        ({"status": "failed"}, Unknown),
+        ({"status": 409, "title": "Conflict"}, Unknown),
+        ({"statusCode": 409, "message": "no"}, Unknown),
+        ({"errors": ["no"]}, Unknown),
+        ({"success": False}, Unknown),
+        ({"message": "This is not allowed"}, Unknown),
+        ({"message": "Insufficient scope"}, Unknown),
+        ({"code": "forbidden_action", "message": "not now"}, Reason.NOT_ALLOWED_YET),
+        ({"code": "not_found", "message": "gone", "id": ID}, Reason.ALREADY_GONE),
+        ({"code": "server_error", "message": "deleted"}, Unknown),
+    ],
+)
+def test_an_object_that_a_disk_or_script_is_answered_with_is_no_trouble_unless_it_says_so(
+    call: Call, body: object, expected: object
+) -> None:
+    test_disks_and_scripts_have_outcomes_too(call, 202, json.dumps(body), expected)
+    if expected == "happened":
+        assert isinstance(classify(207, json.dumps(body), call, target=ID), Unknown)
 
 
 @pytest.mark.parametrize(

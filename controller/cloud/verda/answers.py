@@ -2,10 +2,9 @@
 
 The API has no idempotency keys, so this table is what stands between a lost answer and a machine paid
 twice: only statuses that are known to be sent before anything happened count as refused. The quirks:
-the error body is `{code, message}` with a message that may be a list, or no JSON at all when a proxy
-answers; "no capacity" and "the API is down" share status 503; the same refusal of a delete came with
-different statuses over the years, so its sentence decides; a 202 may carry an error inside; and the id
-of a new thing is bare text that has been seen quoted and with a newline.
+"no capacity" and "the API is down" share status 503; the same refusal of a delete came with different
+statuses over the years, so its sentence decides; a 202 may carry an error inside; and what the delete of
+a disk or a script is answered with, when it is done, is written nowhere.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from controller.cloud.verda.wire import UUID, exact_json
+from controller.cloud.verda.bodies import error_of, message_of, parse_id, unwrapped
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -72,6 +71,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
 }
 ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
 
+_NAMES = ("id", "instanceId")  # of whom an object speaks
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _LONGEST_MESSAGE = 200
 
@@ -142,7 +142,7 @@ def _of_results(status: int, body: str, call: Call, retry_after: float | None, t
     if not body.strip() and status != 207:
         return Happened(target)
     unclear = Unknown(f"{call}: answered {status} without a result for {target}")
-    value = _unwrapped(body)
+    value = unwrapped(body)
     if isinstance(value, dict) and "code" in value:
         code, message = str(value["code"] or ""), message_of(value)
         # The code stands for the status that it should have come with; without one nothing was told.
@@ -153,12 +153,26 @@ def _of_results(status: int, body: str, call: Call, retry_after: float | None, t
     if ours:
         worst = next((row for row in ours if row.get("status") != "success"), ours[0])
         return _of_result(worst, call, retry_after, target) or unclear
-    if rows or status == 207 or body.lstrip().startswith("<"):
+    if status == 207 or body.lstrip().startswith("<"):
         return unclear
-    named = parse_id(body)
+    named = {parse_id(body), *(str(row.get(key) or "").lower() for row in rows for key in _NAMES)} - {""}
     # What else a disk or a script is answered with is written nowhere, so there the status tells.
-    done = named == target.lower() if named else call is not Call.DELETE
-    return Happened(target) if done else unclear
+    done = named == {target.lower()} if named else call is not Call.DELETE
+    return Happened(target) if done and not any(_complains(row, call) for row in rows) else unclear
+
+
+def _complains(row: Mapping[str, Any], call: Call) -> bool:
+    """Whether an object that comes with a status of success speaks of anything else."""
+    state, message = row.get("status"), message_of(row)
+    numbers = (number for number in (state, row.get("statusCode")) if isinstance(number, int))
+    return (
+        any(row.get(key) for key in ("code", "error", "errors"))
+        or row.get("success") is False
+        or any(number >= 400 for number in numbers)
+        # A disk may be answered with as it is by now; a machine that is described is not a deleted one.
+        or (state not in (None, "success") if call is Call.DELETE else state in ("error", "failed"))
+        or any(_says(what, message) for what in (f"not yet: {call}", "rights"))
+    )
 
 
 def _of_result(row: Mapping[str, Any], call: Call, retry_after: float | None, target: str) -> Outcome | None:
@@ -193,57 +207,9 @@ def _says(what: str, message: str) -> bool:
     return _PATTERNS[what].search(message) is not None
 
 
-def error_of(body: str) -> tuple[str, str]:
-    """Code and message of an error body; both empty if the body is not the API's own."""
-    try:
-        value = exact_json(body)
-    except ValueError:
-        return "", ""
-    if not isinstance(value, dict):
-        return "", ""
-    return str(value.get("code") or ""), message_of(value)
-
-
-def _unwrapped(body: str) -> Any:
-    """The JSON of a body, also where it came as a text of JSON; None if there is none."""
-    value: Any = body
-    for _ in range(2):
-        try:
-            value = exact_json(value) if isinstance(value, str) else value
-        except ValueError:
-            return None
-    return value
-
-
-def message_of(value: Any) -> str:
-    message = value.get("message") if isinstance(value, dict) else value
-    if isinstance(message, list):
-        message = "; ".join(str(part) for part in message)
-    return " ".join(str(message or "").split())
-
-
 def _told(call: Call, status: int, code: str, message: str) -> str:
     """One line for people. A script's text may come back in a refusal and carries a token: not quoted."""
     if call is Call.CREATE_SCRIPT and not (_says("quota", message) and len(message) < 80):
         message = ""
     words = message[:_LONGEST_MESSAGE] or code or "without an explanation"
     return f"{call}: answered {status}: {words}"
-
-
-def parse_id(body: str) -> str:
-    """The id in a body, however it is wrapped, or "" if there is none."""
-    value: Any = body
-    for _ in range(3):
-        if isinstance(value, str):
-            text: str = value.strip().lstrip("\ufeff").lower()
-            if UUID.fullmatch(text):
-                return text
-            try:
-                value = exact_json(text)
-            except ValueError:
-                return ""
-        if isinstance(value, dict):
-            value = value.get("id")
-        elif isinstance(value, list) and len(value) == 1:
-            value = value[0]
-    return ""

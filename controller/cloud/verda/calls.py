@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from controller.cloud.protocol import CloudError
-from controller.cloud.verda.answers import error_of
+from controller.cloud.verda.bodies import error_of
 from controller.cloud.verda.gate import Gate
 from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.waits import retry_after

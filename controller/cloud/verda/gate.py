@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from controller.cloud.verda.answers import error_of
+from controller.cloud.verda.bodies import error_of
 from controller.cloud.verda.breaker import CLOSED, OPEN, Breaker
 from controller.cloud.verda.pacing import Pace, Ticket, Urgency
 from controller.cloud.verda.waits import retry_after
