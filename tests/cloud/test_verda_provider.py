@@ -533,13 +533,56 @@ async def test_what_else_is_secret_is_taken_out_of_every_answer_that_may_be_told
     assert [("***" in text, "join-token" in text) for text in told] == [(True, False)] * 3
 
 
-async def test_a_disk_that_is_gone_does_not_keep_its_machine(server: Stub, world: World) -> None:
-    server.on("PUT", "/instances", refusal(400, "invalid_request", "Invalid volume id gone"), Reply(202))
+def result(**words: Any) -> dict[str, Any]:
+    return {"instanceId": ID, "action": "delete", "status": "error", **words}
+
+
+@pytest.mark.parametrize(
+    "about_a_disk",
+    [
+        refusal(400, "invalid_request", "Invalid volume id gone"),
+        refusal(404, "not_found", "Volume gone not found"),
+        refusal(202, "invalid_request", "Invalid volume id gone"),
+        Reply(202, [result(statusCode=400, error="Invalid volume id")]),
+        Reply(202, result(statusCode=400, error="Invalid volume id")),
+        Reply(202, [result(error={"message": ["Invalid volume id"]})]),
+        Reply(
+            207, [result(instanceId=OTHER, status="success"), result(statusCode=404, error="No such volume")]
+        ),
+    ],
+)
+async def test_a_disk_that_is_gone_does_not_keep_its_machine(
+    server: Stub, world: World, about_a_disk: Reply
+) -> None:
+    server.on("PUT", "/instances", about_a_disk, Reply(202))
     server.on(
         "GET", f"/instances/{ID}", Reply(200, {"id": ID, "os_volume_id": "here", "volume_ids": ["data"]})
     )
     assert await world.cloud.delete(ID, ("gone", "here", "data")) == Happened(ID)
     assert server.of("PUT", "/instances")[1].body["volume_ids"] == ["here", "data"]
+
+
+@pytest.mark.parametrize(
+    "about_something_else",
+    [
+        Reply(202, [result(statusCode=403, error="Can't discontinue a provisioning instance")]),
+        Reply(202, [result(statusCode=404, error="Instance not found")]),
+        Reply(202, [result(statusCode=400, error="Invalid instance id, volumes were kept")]),
+        Reply(202, [result(statusCode=500, error="a volume broke")]),
+        Reply(202, [result(statusCode=403, error="not with your volumes")]),
+        Reply(207, [result(instanceId=OTHER, statusCode=400, error="Invalid volume id")]),
+        Reply(202, [result(status="success", error="Invalid volume id")]),
+        Reply(202, [result(status="pending", error="Invalid volume id")]),
+        refusal(202, "server_error", "a volume broke"),
+    ],
+)
+async def test_a_delete_is_not_sent_with_fewer_disks_for_any_other_reason(
+    server: Stub, world: World, about_something_else: Reply
+) -> None:
+    server.on("PUT", "/instances", about_something_else)
+    server.on("GET", f"/instances/{ID}", Reply(200, {"id": ID, "os_volume_id": None, "volume_ids": []}))
+    await world.cloud.delete(ID, ("d1",))
+    assert [seen.body["volume_ids"] for seen in server.of("PUT", "/instances")] == [["d1"]]
 
 
 async def test_a_lost_answer_to_a_delete_is_unknown(server: Stub, world: World) -> None:

@@ -143,16 +143,12 @@ def _of_results(status: int, body: str, call: Call, retry_after: float | None, t
         return Happened(target)
     unclear = Unknown(f"{call}: answered {status} without a result for {target}")
     value = unwrapped(body)
-    if isinstance(value, dict) and "code" in value:
-        code, message = str(value["code"] or ""), message_of(value)
-        # The code stands for the status that it should have come with; without one nothing was told.
-        return _of_refused_delete(CODES.get(code, status), code, message, call, retry_after, target)
-    results = value if isinstance(value, list) else [value]
-    rows = [row for row in results if isinstance(row, dict)]
-    ours = [row for row in rows if str(row.get("instanceId", "")).lower() == target.lower()]
-    if ours:
-        worst = next((row for row in ours if row.get("status") != "success"), ours[0])
-        return _of_result(worst, call, retry_after, target) or unclear
+    refusal = _refusal_within(status, value, target)
+    if refusal is not None:
+        return _of_refused_delete(*refusal, call, retry_after, target)
+    rows = _rows(value)
+    if ours := _ours(rows, target):
+        return Happened(target) if all(row.get("status") == "success" for row in ours) else unclear
     if status == 207 or body.lstrip().startswith("<"):
         return unclear
     named = {parse_id(body), *(str(row.get(key) or "").lower() for row in rows for key in _NAMES)} - {""}
@@ -175,16 +171,27 @@ def _complains(row: Mapping[str, Any], call: Call) -> bool:
     )
 
 
-def _of_result(row: Mapping[str, Any], call: Call, retry_after: float | None, target: str) -> Outcome | None:
-    if row.get("status") == "success":
-        return Happened(target)
-    if row.get("status") != "error":
+def _refusal_within(status: int, value: Any, target: str) -> tuple[int, str, str] | None:
+    """Status, code and sentence of a refusal that came with a status of success."""
+    if isinstance(value, dict) and "code" in value:
+        code = str(value["code"] or "")
+        # The code stands for the status that it should have come with; without one nothing was told.
+        return CODES.get(code, status), code, message_of(value)
+    row = next((row for row in _ours(_rows(value), target) if row.get("status") != "success"), None)
+    if row is None or row.get("status") != "error":
         return None
-    inner, text = row.get("statusCode"), message_of(row.get("error"))
+    inner = row.get("statusCode")
     # Without a status of its own the sentence decides, like that of any refusal.
     inner = inner if isinstance(inner, int) and inner >= 400 else 400
-    code = "forbidden_action" if inner == 403 else ""
-    return _of_refused_delete(inner, code, text, call, retry_after, target)
+    return inner, "forbidden_action" if inner == 403 else "", message_of(row.get("error"))
+
+
+def _rows(value: Any) -> list[Mapping[str, Any]]:
+    return [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
+
+
+def _ours(rows: list[Mapping[str, Any]], target: str) -> list[Mapping[str, Any]]:
+    return [row for row in rows if str(row.get("instanceId", "")).lower() == target.lower()]
 
 
 def is_about_tags(status: int, body: str) -> bool:
@@ -192,9 +199,11 @@ def is_about_tags(status: int, body: str) -> bool:
     return status in ABOUT_THE_STATE and _says("tags", error_of(body)[1])
 
 
-def is_about_volumes(status: int, body: str) -> bool:
-    """A delete of a machine that was refused for a disk that it names."""
+def is_about_volumes(status: int, body: str, target: str) -> bool:
+    """A delete of a machine that was refused for a disk that it names, be it inside a 2xx."""
     message = error_of(body)[1]
+    if 200 <= status < 300:
+        status, _, message = _refusal_within(status, unwrapped(body), target) or (status, "", "")
     return (
         status in (400, 404, 422) and _says("volumes", message) and not _says(f"gone: {Call.DELETE}", message)
     )

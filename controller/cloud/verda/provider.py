@@ -144,7 +144,7 @@ class VerdaCloud:
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
         until = self._monotonic() + DELETE_WITHIN
         outcome, answer = await self._delete(instance_id, disks, until)
-        if answer is None or not is_about_volumes(answer.status, answer.text):
+        if answer is None or not is_about_volumes(answer.status, answer.text, instance_id):
             return outcome
         # A disk that is gone already must not keep the machine alive: name only those that it has.
         try:
