@@ -533,6 +533,36 @@ async def test_what_else_is_secret_is_taken_out_of_every_answer_that_may_be_told
     assert [("***" in text, "join-token" in text) for text in told] == [(True, False)] * 3
 
 
+@pytest.mark.parametrize("secret", ["8", "8472bacf", "success", "volume", "error"])
+async def test_a_secret_that_is_part_of_an_answer_changes_nothing_in_what_it_means(
+    server: Stub, make: Make, secret: str
+) -> None:
+    cloud = make(client_secret=secret, hide=lambda text: text.replace(secret, "***")).cloud
+    server.on("POST", "/instances", Reply(202, ID), refusal(400, "x", "volume limit exceeded"))
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert reason_of(await cloud.create(ORDER)) is Reason.QUOTA
+    about_a_disk = result(statusCode=400, error="Invalid volume id")
+    server.on("PUT", "/instances", Reply(207, [about_a_disk]), Reply(202, [result(status="success")]))
+    server.on("GET", f"/instances/{ID}", Reply(200, {"id": ID}))
+    assert await cloud.delete(ID, ("gone",)) == Happened(ID)
+    server.on("GET", "/scripts", Reply(200, [{"id": ID, "name": "x", "script": "#!"}]))
+    assert [script.id for script in await cloud.scripts("x")] == [ID]
+
+
+async def test_no_half_of_a_secret_is_told_where_a_long_sentence_is_cut(server: Stub, make: Make) -> None:
+    other = "another-secret-of-some-length"
+    cloud = make(hide=lambda text: text.replace(other, "***")).cloud
+    for length in range(120, 260):
+        for secret in (SECRET, other):
+            long = refusal(403, "forbidden_action", "x" * length + secret)
+            server.on("POST", "/instances", long)
+            outcome = await cloud.create(ORDER)
+            assert isinstance(outcome, Refused)
+            server.on("GET", "/instances", long)
+            for told in (outcome.message, (await failure(cloud.inventory())).message):
+                assert secret[:3] not in told.replace("VERDA_CLIENT_SECRET", "")
+
+
 def result(**words: Any) -> dict[str, Any]:
     return {"instanceId": ID, "action": "delete", "status": "error", **words}
 

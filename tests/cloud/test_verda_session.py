@@ -203,9 +203,30 @@ def test_an_id_never_walks_to_another_endpoint(server: Stub, value: str) -> None
     ("method", "status"), [("GET", 400), ("PUT", 403), ("PUT", 202), ("PUT", 207), ("POST", 500)]
 )
 def test_an_error_that_repeats_the_request_shows_no_secret(server: Stub, method: str, status: int) -> None:
-    """A 202 and a 207 may be errors, too."""
-    server.on(method, "/x", Reply(status, f"Bearer token-1, refresh-1, {SECRET}"))
-    assert session(server.url).call(method, "/x").text == "Bearer ***, ***, ***"
+    """A 202 and a 207 may be errors, too. What is read stays as it came; what is told of it does not."""
+    said = f"Bearer token-1, refresh-1, {SECRET}"
+    server.on(method, "/x", Reply(status, said))
+    answer = session(server.url).call(method, "/x")
+    assert (answer.text, answer.hide(answer.text)) == (said, "Bearer ***, ***, ***")
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "told"),
+    [
+        ("hush", "hush, x-hush, 'hush', %3Dhush%26 and hushed", "***, x-***, '***', %3D***%26 and ***ed"),
+        ("a", "a bad image: a, secret=a; K_a", "*** bad image: ***, secret=***; K_***"),
+        ("a1", "a1, a10, ba1", "***, a10, ba1"),
+        (".*", "x.*y .*", "x.*y ***"),
+        ("token-1-and-more", "token-1-and-more token-1", "*** ***"),
+    ],
+)
+def test_a_secret_is_taken_out_of_words_and_a_very_short_one_where_it_stands_alone(
+    server: Stub, secret: str, said: str, told: str
+) -> None:
+    """One of a letter or three is in many a word by chance, and a mask there would spell it."""
+    server.on("GET", "/x", Reply(400, said))
+    answer = session(server.url, client_secret=secret).call("GET", "/x")
+    assert answer.hide(said) == told
 
 
 # ---- tokens

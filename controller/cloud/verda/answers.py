@@ -10,9 +10,11 @@ a disk or a script is answered with, when it is done, is written nowhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from controller.cloud.verda.bodies import error_of, message_of, parse_id, unwrapped
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
@@ -73,16 +75,26 @@ ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered
 
 _NAMES = ("id", "instanceId")  # of whom an object speaks
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
-_LONGEST_MESSAGE = 200
+_LONGEST_MESSAGE = 230
 
 
 def classify(
-    status: int, body: str, call: Call, *, retry_after: float | None = None, target: str = ""
+    status: int,
+    body: str,
+    call: Call,
+    *,
+    retry_after: float | None = None,
+    target: str = "",
+    hide: Callable[[str], str] = str,
 ) -> Outcome:
-    """The outcome of a call. `target` is the id that a delete was for."""
+    """The outcome of a call. `target` is the id that a delete was for; `hide` takes secrets out of words."""
     if call in _CREATES:
-        return _of_create(status, body, call, retry_after)
-    return _of_delete(status, body, call, retry_after, target)
+        outcome = _of_create(status, body, call, retry_after)
+    else:
+        outcome = _of_delete(status, body, call, retry_after, target)
+    if isinstance(outcome, Happened):
+        return outcome
+    return replace(outcome, message=hide(outcome.message)[:_LONGEST_MESSAGE])
 
 
 def _of_create(status: int, body: str, call: Call, retry_after: float | None) -> Outcome:
@@ -220,5 +232,4 @@ def _told(call: Call, status: int, code: str, message: str) -> str:
     """One line for people. A script's text may come back in a refusal and carries a token: not quoted."""
     if call is Call.CREATE_SCRIPT and not (_says("quota", message) and len(message) < 80):
         message = ""
-    words = message[:_LONGEST_MESSAGE] or code or "without an explanation"
-    return f"{call}: answered {status}: {words}"
+    return f"{call}: answered {status}: {message or code or 'without an explanation'}"

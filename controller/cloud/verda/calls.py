@@ -139,7 +139,7 @@ class Calls:
         wait = retry_after(answer, self._clock())
         told = f"GET {path}: answered {status}"
         if status in (401, 403):
-            why = error_of(answer.text)[1][:MESSAGE]
+            why = answer.hide(error_of(answer.text)[1])[:MESSAGE]
             return CloudError(Reason.UNAUTHORISED, f"{REFUSED} ({told}{': ' + why if why else ''})", wait)
         if status == 429:
             return CloudError(Reason.RATE_LIMITED, f"Verda asks for fewer calls ({told})", wait)

@@ -99,9 +99,7 @@ class VerdaCloud:
     def _send(self, method: str, path: str, **words: Any) -> Answer:
         about_ours = method != "GET" or path in _ABOUT_OURS
         answer = self._line.send(method, path, about_ours=about_ours, **words)
-        if method == "GET" and answer.status < 400:
-            return answer
-        return replace(answer, text=self._hide(answer.text))
+        return replace(answer, hide=lambda text: self._hide(answer.hide(text)))
 
     async def catalogue(self) -> Catalogue:
         return await self._reads.catalogue()
@@ -206,7 +204,10 @@ class VerdaCloud:
                 return Refused(trouble.reason, trouble.message, trouble.retry_after), None
             return Unknown(trouble.message), None
         wait = retry_after(answer, self._clock())
-        return classify(answer.status, answer.text, call, retry_after=wait, target=target), answer
+        outcome = classify(
+            answer.status, answer.text, call, retry_after=wait, target=target, hide=answer.hide
+        )
+        return outcome, answer
 
     async def close(self) -> None:
         await self._calls.close()

@@ -11,11 +11,13 @@ Import it late: it is only needed for the first call.
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
 from verda._version import __version__ as sdk_version
 from verda.authentication import AuthenticationService
 from verda.authentication._authentication import CLIENT_CREDENTIALS, REFRESH_TOKEN, TOKEN_ENDPOINT
@@ -27,6 +29,7 @@ from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.reason import Reason
 
 MARGIN_S = 60.0  # a token is replaced this long before it ends
+LONGEST_BY_CHANCE = 3  # characters of a secret that is taken out only where it stands alone
 WHERE_CREDENTIALS_ARE = (
     "check VERDA_CLIENT_ID and VERDA_CLIENT_SECRET, or create new ones in the Verda console"
     " (project, Keys, Cloud API Credentials)"
@@ -72,6 +75,13 @@ class Session:
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _masked(secret: str) -> str:
+    """A pattern for it. One of a letter or three is in many a word by chance, where a mask would spell it."""
+    if len(secret) > LONGEST_BY_CHANCE:
+        return re.escape(secret)
+    return rf"(?<![a-zA-Z0-9]){re.escape(secret)}(?![a-zA-Z0-9])"
 
 
 def _again(trouble: Trouble, message: str) -> Trouble:
@@ -123,9 +133,7 @@ class _Http(HTTPClient):  # type: ignore[misc]
         answer = self._connections.send(
             method, target, headers=headers, params=params, json=json, not_after=not_after
         )
-        # What a change is answered with may be told, also where it looks like a success; a list is data.
-        told = method != "GET" or answer.status >= 400
-        return self._auth_service.without_secrets(answer, token) if told else answer
+        return replace(answer, hide=self._auth_service.without_secrets(token))
 
 
 class _Tokens(AuthenticationService):  # type: ignore[misc]
@@ -157,12 +165,16 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
         """Another token than this one, which the API no longer takes."""
         return self._renew(refused, self.authenticate)
 
-    def without_secrets(self, answer: Answer, token: str) -> Answer:
-        """Its sentence is shown to people, and an error may repeat the request that it is about."""
-        text = answer.text
-        for secret in (token, self._refresh_token, self._client_secret):
-            text = text.replace(secret, "***") if secret else text
-        return Answer(answer.status, answer.headers, text)
+    def without_secrets(self, token: str) -> Callable[[str], str]:
+        """For words that are shown to people: what was sent with this token, taken out."""
+        secrets = {token, self._refresh_token, self._client_secret} - {""}
+
+        def hide(words: str) -> str:
+            # The longest first: one that begins like another must not leave its tail behind.
+            found = "|".join(_masked(secret) for secret in sorted(secrets, key=len, reverse=True))
+            return re.sub(found, "***", words)
+
+        return hide
 
     def is_expired(self) -> bool:
         return self._monotonic() >= self._held[1]

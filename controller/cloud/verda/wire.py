@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -28,12 +28,17 @@ def plain_id(text: str) -> str:
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Any answer with a status, good or bad. Header names are in lower case."""
+    """Any answer with a status, good or bad. Header names are in lower case.
+
+    An error may repeat the request that it is about. So whoever tells words of it tells what `hide` leaves of
+    them, before they are cut; what is read is the text as it came, because a secret may be part of an id.
+    """
 
     status: int
     headers: Mapping[str, str]
     text: str
     account: str = ""  # which one answered
+    hide: Callable[[str], str] = str
 
     def header(self, name: str) -> str:
         return self.headers.get(name.lower(), "")
