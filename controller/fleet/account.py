@@ -40,7 +40,7 @@ class Account:
 
     def judge(self, account: str, judged: Sequence[tuple[Machine, Seen]], now: float) -> bool:
         """By the last list, and from which account it came. Returns whether that list proves anything."""
-        at_stake = [(machine, seen) for machine, seen in judged if _at_stake(machine, seen)]
+        at_stake = [(machine, seen) for machine, seen in judged if _at_stake(machine)]
         known = not at_stake or any(seen.instance is not None for _, seen in at_stake)
         ready = sorted(m.name for m, seen in at_stake if seen.node is not None and seen.node.ready)
         ours = account == self._ledger.account
@@ -76,12 +76,12 @@ class Account:
         self.doubt = doubt
 
 
-def _at_stake(machine: Machine, seen: Seen) -> bool:
-    """It may be there: nobody asked for its end, nor did the cloud itself tell it.
+def _at_stake(machine: Machine) -> bool:
+    """It may be there, or come: nobody asked for its end, nor did the cloud itself tell it.
 
     Of those believed to have vanished the ones that lists merely did not show.
     """
-    if machine.phase is Phase.TOMBSTONE or (machine.phase is Phase.INTENDED and seen.in_flight):
+    if machine.phase is Phase.TOMBSTONE:
         return False
     if machine.phase is Phase.DELETING:
         return not machine.delete_at and (machine.reason is not Reason.VANISHED or machine.absent_lists > 0)

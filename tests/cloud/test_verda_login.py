@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from controller.cloud.verda.provider import VerdaCloud
 from controller.cloud.verda.wire import Login
 from controller.config.credentials import files_of
 from controller.config.load import load
-from controller.domain.outcome import Happened, Refused
+from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.reason import Reason
 from controller.report.logs import mask
 from tests.cloud.test_verda_provider import ORDER
@@ -29,6 +30,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     with stub() as running:
         running.on("GET", "/instances", Reply(200, []))
         running.on("POST", "/instances", Reply(202, ID))
+        running.on("POST", "/scripts", Reply(201, ID))
         running.on("PUT", "/instances", Reply(202))
         yield running
 
@@ -51,10 +53,22 @@ class Rotation:
         self._of["Bearer " + str(reply.body["access_token"])] = self.secret
         return reply
 
+    def revoke(self) -> None:
+        """Every token, and no secret."""
+        self._of.clear()
+
+    def made_with(self, seen: Seen) -> str:
+        return self._of.get(seen.headers["authorization"], "")
+
     def _checked(self, seen: Seen) -> Reply:
         if self._of.get(seen.headers["authorization"]) != self.secret:
             return refusal(401, "unauthorized_request", "Access token is missing or invalid")
         return {"POST": Reply(202, ID), "PUT": Reply(202), "GET": Reply(200, [])}[seen.method]
+
+
+def refused(outcome: Outcome) -> Reason:
+    assert isinstance(outcome, Refused), outcome
+    return outcome.reason
 
 
 @pytest.fixture
@@ -100,6 +114,157 @@ async def test_a_secret_that_is_replaced_while_a_call_is_refused_is_used_for_tha
 
     server.on("PUT", "/instances", refused_and_swapped)
     assert await cloud.delete(ID, ()) == Happened(ID)
+
+
+# ---- credentials that may be those of another project
+
+
+async def test_with_credentials_of_another_account_nothing_is_changed_and_nothing_is_missing(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    server.on("GET", f"/instances/{ID}", refusal(404, "not_found", "Instance not found"))
+    server.on("GET", "/volumes", Reply(200, []))
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    cloud.trust((await cloud.inventory()).account)
+    assert await cloud.instance(ID) is None
+    assert await cloud.volumes() == ()
+    mount.write(id="client-of-another", secret="secret-two")
+    account.secret = "secret-two"
+    before = len(server.seen)
+    changes = (
+        lambda: cloud.create(ORDER),
+        lambda: cloud.create_script("gpuas-home-x", "#!/bin/bash"),
+        lambda: cloud.delete(ID, ()),
+        lambda: cloud.delete_volume(ID),
+        lambda: cloud.delete_script(ID),
+    )
+    for change in changes:
+        outcome = await change()
+        assert refused(outcome) is Reason.UNAUTHORISED
+        assert "another project" in getattr(outcome, "message", "")
+    for read in (lambda: cloud.instance(ID), lambda: cloud.volumes()):
+        with pytest.raises(CloudError, match="another project") as caught:
+            await read()
+        assert caught.value.reason is Reason.UNAUTHORISED
+    assert len(server.seen) == before
+    cloud.trust((await cloud.inventory()).account)
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert await cloud.instance(ID) is None
+
+
+async def test_another_secret_of_the_same_client_is_the_same_account(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    first = (await cloud.inventory()).account
+    cloud.trust(first)
+    mount.write(id="client-of-ours", secret="secret-two")
+    account.secret = "secret-two"
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert (await cloud.inventory()).account == first
+    assert cloud.health().logins == 1
+
+
+async def test_an_account_is_told_apart_by_client_and_address_and_tells_neither() -> None:
+    def of(client_id: str, base_url: str, client_secret: str = "") -> str:
+        return Login(client_id=client_id, client_secret=client_secret, base_url=base_url).account
+
+    here = of("client-of-ours", "https://api.example/v1")
+    assert (
+        len({here, of("another", "https://api.example/v1"), of("client-of-ours", "https://other.example")})
+        == 3
+    )
+    assert here == of("client-of-ours", "https://api.example/v1", "another secret")
+    assert "client" not in here
+    assert "example" not in here
+    assert len(here) == 16
+
+
+async def test_other_credentials_are_counted_before_anything_goes_out_with_them(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    counted: list[int] = []
+
+    def log_in(seen: Seen) -> Reply:
+        counted.append(cloud.health().logins)
+        return server.token(len(counted))
+
+    server.on("POST", "/oauth2/token", log_in)
+    before = await cloud.inventory()
+    mount.write(id="client-of-another", secret="secret-two")
+    assert (await cloud.inventory()).account != before.account
+    assert counted == [0, 1]
+
+
+async def test_an_order_that_is_refused_is_not_sent_again_with_credentials_of_another_account(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    cloud.trust((await cloud.inventory()).account)
+
+    def refused_and_swapped(seen: Seen) -> Reply:
+        mount.write(id="client-of-another", secret="secret-two")
+        server.on("POST", "/instances", account._checked)
+        account.secret = "secret-two"
+        return refusal(401, "unauthorized_request", "Access token is missing or invalid")
+
+    server.on("POST", "/instances", refused_and_swapped)
+    assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
+    assert [account.made_with(seen) for seen in server.of("POST", "/instances")] == ["secret-one"]
+    assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
+    cloud.trust((await cloud.inventory()).account)
+    assert await cloud.create(ORDER) == Happened(ID)
+
+
+async def test_an_order_without_a_token_does_not_take_one_of_another_account(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    cloud.trust(Login(client_id="client-of-ours", client_secret="", base_url=server.url).account)
+
+    def refused_and_swapped(seen: Seen) -> Reply:
+        mount.write(id="client-of-another", secret="secret-two")
+        Rotation(server, "secret-two")
+        return refusal(401, "unauthorized_request", "Invalid client id or client secret")
+
+    server.on("POST", "/oauth2/token", refused_and_swapped)
+    assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
+    assert server.of("POST", "/instances") == []
+
+
+async def test_an_order_is_sent_again_with_another_token_of_the_same_credentials(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    account = Rotation(server, "secret-one")
+    cloud.trust((await cloud.inventory()).account)
+    account.revoke()
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert len(server.of("POST", "/instances")) == 2
+    assert cloud.health().logins == 0
+
+
+async def test_a_list_of_the_last_credentials_is_none_of_the_next_ones(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    """It was on its way when they changed."""
+    arrived, may_answer = threading.Event(), threading.Event()
+
+    def slow(seen: Seen) -> Reply:
+        arrived.set()
+        return Reply(200, [], wait=may_answer)
+
+    first = (await cloud.inventory()).account
+    server.on("GET", "/instances", slow)
+    listing = asyncio.create_task(cloud.inventory())
+    assert await asyncio.to_thread(arrived.wait, 5)
+    mount.write(id="client-of-another", secret="secret-two")
+    await cloud.delete(ID, ())
+    may_answer.set()
+    assert (await listing).account == first
+    assert (await cloud.inventory()).account != first
+
+
+# ---- credentials that are missing, and another address
 
 
 async def test_without_the_new_secret_nothing_goes_and_with_it_everything_does_again(

@@ -23,6 +23,7 @@ class Reply:
     body: Any = ""  # a text is sent as it is, anything else as JSON
     headers: dict[str, str] = field(default_factory=dict)
     fault: str = ""  # "reset": no answer, the connection is reset; "hang": no answer at all
+    wait: threading.Event | None = None  # the answer is held back until then, five seconds at most
 
     @property
     def raw(self) -> bytes:
@@ -142,6 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.number,
             )
         )
+        if reply.wait is not None:
+            reply.wait.wait(5)
         if reply.fault == "hang":
             self.owner.hang()
         if reply.fault:

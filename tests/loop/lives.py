@@ -18,11 +18,13 @@ import aiohttp
 from controller.app.parts import Now, make_cloud, make_connection
 from controller.app.program import Program
 from controller.app.start import prepare
+from controller.config.credentials import files_of
 from controller.config.load import load
 from controller.domain.machine import Phase
 from controller.sandbox.demo.stage import QUICK, Stage, merged
 from controller.sandbox.wire import Request, Response
 from tests import marked
+from tests.config.test_config_credentials import Mount
 from tests.loop.acting import until
 
 CLOUD: dict[str, Any] = {"speed": 600, "rate_limits": False}
@@ -216,10 +218,11 @@ async def life(
     settings: Mapping[str, Any] | None = None,
     cloud: Mapping[str, Any] | None = None,
     cluster: Mapping[str, Any] | None = None,
+    mount: Mount | None = None,
 ) -> AsyncIterator[Life]:
     """The controller runs; strangers are there. At the end nothing may have been bought twice."""
     async with Stage(cloud=CLOUD | dict(cloud or {}), cluster=CLUSTER | dict(cluster or {})) as stage:
-        program = await _program(stage, merged(SETTINGS, settings or {}))
+        program = await _program(stage, merged(SETTINGS, settings or {}), mount)
         lived = Life(stage, program)
         await lived.plant()
         lived.tap()
@@ -234,13 +237,16 @@ async def life(
         assert lived.most_alive <= lived.may_be_alive
 
 
-async def _program(stage: Stage, settings: Mapping[str, Any]) -> Program:
-    environ = {
-        "VERDA_CLIENT_ID": "life",
-        "VERDA_CLIENT_SECRET": SECRET,
-        "VERDA_BASE_URL": stage.cloud_url + "/v1",
-    }
+async def _program(stage: Stage, settings: Mapping[str, Any], mount: Mount | None) -> Program:
+    given = {"VERDA_CLIENT_ID": "life", "VERDA_CLIENT_SECRET": SECRET} if mount is None else mount.environ()
+    environ = {**given, "VERDA_BASE_URL": stage.cloud_url + "/v1"}
     loaded = load("life.yaml", environ, text=json.dumps(merged(QUICK, settings)))
     now = Hurried()
     connection = await make_connection(stage.kubeconfig, environ, now)
-    return await prepare(loaded, connection, make_cloud(loaded.settings, now), now, identity="life")
+    return await prepare(
+        loaded,
+        connection,
+        make_cloud(loaded.settings, now, files_of(loaded.origins, environ)),
+        now,
+        identity="life",
+    )

@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.domain.reason import Reason
+from tests.config.test_config_credentials import Mount
 from tests.loop.acting import until
-from tests.loop.lives import STRANGERS, Life, life
+from tests.loop.lives import SECRET, STRANGERS, Life, life
 
 SPOT = {
     "pools": [
         {"name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "market": "spot_only", "max": 4}
     ]
 }  # fmt: skip
+
+
+# ---- credentials of another project
+
+
+async def test_in_another_project_nothing_is_bought_and_nothing_removed(tmp_path: Path) -> None:
+    mount = Mount(tmp_path)
+    mount.write(id="life", secret=SECRET)
+    async with life(cloud={"projects": {"red": "red-client:red-secret-of-this-life"}}, mount=mount) as lived:
+        lived.may_be_alive = 2
+        await lived.in_use()
+        mount.write(id="red-client", secret="red-secret-of-this-life")
+        await lived.pod("next")
+
+        async def told() -> bool:
+            return await lived.code_of("next") == Reason.VANISHED.value
+
+        await until("the pod is told", told)
+        assert "credentials" in lived.program.loop.status()["reports"]["project"]
+        for _ in range(30):  # ten times as long as it takes to believe that a machine vanished
+            await asyncio.sleep(0.2)
+            assert [m.phase.value for m in lived.program.fleet.machines()] == ["ready"]
+        red = {one["project"]: one for one in await lived.stage.tell_cloud("GET", "projects", None)}["red"]
+        assert red["creates"] == 0
+        mount.write(id="life", secret=SECRET)
+        await lived.runs("next")
+        assert (await lived.stage.bill())["creates"] == 2
+        await lived.stage.delete("/api/v1/namespaces/default/pods/next")
+        await lived.end()
 
 
 # ---- tokens and limits
