@@ -175,6 +175,7 @@ async def test_a_machine_that_ends_before_it_joined_is_removed_and_another_one_i
     event: dict[str, Any],
 ) -> None:
     async with life(cloud={"boot_s": 6000}) as lived:  # ten seconds
+        lived.may_be_alive = 2  # one that is off is there until its delete, which nobody waits for
         await lived.pod()
 
         async def boots() -> bool:
