@@ -3,8 +3,8 @@
 Credentials may be replaced by those of another project: every answer is then complete and well formed, and
 knows nothing of ours. So the ledger remembers the account in which our machines were seen last. While another
 one answers and shows none of them, its lists prove nothing, nothing is changed there, and nothing is ordered.
-That ends when one of them is seen, or when none of their Nodes was Ready for a long time: then they are gone,
-and the account was changed on purpose.
+That ends when one of them is seen, or when none of their Nodes was Ready for a long time, or somebody deleted
+those Nodes: then they are gone, and the account was changed on purpose.
 
 In our own account, too, answers may be wrong. A machine whose Node is Ready runs; where none of those is known
 any more, nothing is ordered before that contradiction is over.
@@ -23,6 +23,7 @@ from controller.fleet.life import Seen
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 BELIEVED_AFTER = 1800.0  # longer than a cluster is without its nodes in most troubles of its own
+DELETED_AFTER = 120.0  # a Node that was deleted by mistake is registered again before
 
 
 class Account:
@@ -44,12 +45,12 @@ class Account:
         known = not at_stake or any(seen.instance is not None for _, seen in at_stake)
         ready = sorted(m.name for m, seen in at_stake if seen.node is not None and seen.node.ready)
         ours = account == self._ledger.account
-        if not ours and not known and self._still_there(bool(ready), now):
+        if not ours and not known and self._still_there(at_stake, bool(ready), now):
             names = sorted(machine.name for machine, _ in at_stake)
             self._tell(
                 f"the account that answers now knows none of our machines ({_few(names)}): nothing is ordered or "
-                f"removed before it does, or before none of their Nodes was Ready for {BELIEVED_AFTER / 60:.0f} "
-                "minutes; are the credentials those of another project?"
+                f"removed before it does, or none of their Nodes was Ready for {BELIEVED_AFTER / 60:.0f} minutes, or "
+                "these Nodes are deleted; are the credentials those of another project?"
             )
             return False
         if not ours:
@@ -64,11 +65,12 @@ class Account:
         )
         return True
 
-    def _still_there(self, ready: bool, now: float) -> bool:
+    def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], ready: bool, now: float) -> bool:
         """As far as their Nodes tell. A clock that jumped back begins anew."""
         if ready or not 0 < self._alone_since <= now:
             self._alone_since = now
-        return now - self._alone_since < BELIEVED_AFTER
+        deleted = all(machine.node_uid and seen.node is None for machine, seen in at_stake)
+        return now - self._alone_since < (DELETED_AFTER if deleted else BELIEVED_AFTER)
 
     def _tell(self, doubt: str) -> None:
         if doubt != self.doubt:
