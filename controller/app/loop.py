@@ -111,7 +111,7 @@ class Loop:
             policy=self.policy,
             plan=self.plan,
             machines=self.fleet.machines(),
-            refusals=self.fleet.active_refusals(),
+            refusals=self.fleet.refusals.active(self.fleet.catalogue.offers, self._clock()),
             costs=self.fleet.ledger.costs,
             reports=self.fleet.reports,
             leader=self._leads(),

@@ -48,9 +48,7 @@ QUARANTINE = frozenset(
 )
 # Failures that cost the time of a whole boot: the machine is replaced once, and then no more for its pods.
 REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
-_HOLD = (
-    60.0  # what holds orders up is told with an end that moves no more often, and is later than the next look
-)
+_HOLD = 60.0  # what holds orders up lasts at least until the next look
 REPAIR = "repair"  # the report of the brake
 PROJECT = "project"  # the report of an account that may be another one
 
@@ -155,10 +153,11 @@ class Fleet:
         return self.flights.scripts.free(self.policy, self.ledger.machines.values())
 
     def active_refusals(self) -> tuple[Refusal, ...]:
-        """Offers to be left alone: refused ones, and while the repair brake holds those of the sick types."""
+        """Offers to be left alone: refused ones, those of the sick types while the repair brake holds, and all of
+        them while the account is in doubt."""
         now = self._clock()
         found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
-        until = (now // _HOLD + 2) * _HOLD
+        until = now + _HOLD
         for offer in self.catalogue.offers:
             brake, doubt = self._brake, self._account.doubt
             if doubt:

@@ -230,17 +230,6 @@ async def test_a_ledger_that_tells_no_account_is_of_the_one_that_knows_its_machi
     assert len(third.ledger.machines) == 2
 
 
-async def test_nothing_is_rewritten_in_the_status_while_the_doubt_lasts_but_once_a_minute() -> None:
-    world = World()
-    controller = await at_work(world)
-    elsewhere(world, controller)
-    told = set()
-    for _ in range(24):
-        await world.run(controller, 5)
-        told.add(tuple(controller.fleet.active_refusals()))
-    assert 2 <= len(told) <= 4
-
-
 async def test_a_pass_between_a_list_and_the_questions_about_what_it_lacks_raises_no_alarm() -> None:
     world = World()
     controller = await at_work(world)

@@ -36,7 +36,11 @@ async def test_in_another_project_nothing_is_bought_and_nothing_removed(tmp_path
             return await lived.code_of("next") == Reason.VANISHED.value
 
         await until("the pod is told", told)
-        assert "credentials" in lived.program.loop.status()["reports"]["project"]
+        status = lived.program.loop.status()
+        assert "credentials" in status["reports"]["project"]
+        assert (
+            status["refusals"] == []
+        )  # that it is about every offer needs no row for each, renewed at every look
         for _ in range(30):  # ten times as long as it takes to believe that a machine vanished
             await asyncio.sleep(0.2)
             assert [m.phase.value for m in lived.program.fleet.machines()] == ["ready"]
