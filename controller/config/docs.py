@@ -58,10 +58,10 @@ Credentials come from `VERDA_CLIENT_ID`, `VERDA_CLIENT_SECRET` and, for another 
 `DATACRUNCH_BASE_URL` are read too, and give way. Each may end in `_FILE` and then names a file that holds
 the value. Such a file is read again when it changes, as a mounted Secret does: no restart is needed after
 credentials were replaced. They have to be of the same project, because its machines are followed on. While
-credentials with another client id show none of the machines that there were, nothing is ordered and nothing is
-removed, and the report `project` in the status says so. That ends when one of them is seen, when none of their Nodes
-was Ready for half an hour, or soon after all of those Nodes were deleted. So whoever moves to another project on
-purpose, and leaves machines running in the old one, gets no new ones until those are gone.
+credentials with another client id or address show none of the machines that there were, nothing is ordered and
+nothing is removed, and the report `project` in the status says so. That ends when one of them is seen, or when none
+of their Nodes was Ready for half an hour. So whoever moves to another project on purpose, and leaves machines running
+in the old one, gets no new ones until those are gone.
 
 ## What an error looks like
 

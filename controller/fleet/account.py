@@ -3,8 +3,8 @@
 Credentials may be replaced by those of another project: every answer is then complete and well formed, and
 knows nothing of ours. So the ledger remembers the account in which our machines were seen last. While another
 one answers and shows none of them, its lists prove nothing, nothing is changed there, and nothing is ordered.
-That ends when one of them is seen, or when none of their Nodes was Ready for a long time, or somebody deleted
-those Nodes: then they are gone, and the account was changed on purpose.
+That ends when one of them is seen, or when none of their Nodes was Ready for a long time: then they are gone,
+and the account was changed on purpose.
 
 In our own account, too, answers may be wrong. A machine whose Node is Ready runs; where none of those is known
 any more, nothing is ordered before that contradiction is over.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from controller.domain.cloudthings import Inventory
 from controller.domain.machine import Machine, Phase
 from controller.domain.reason import Reason
 from controller.fleet.ledger import Ledger
@@ -23,7 +24,6 @@ from controller.fleet.life import Seen
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 BELIEVED_AFTER = 1800.0  # longer than a cluster is without its nodes in most troubles of its own
-DELETED_AFTER = 120.0  # a Node that was deleted by mistake is registered again before
 
 
 class Account:
@@ -32,6 +32,7 @@ class Account:
         self._ledger = ledger
         self._trust = trust
         self._alone_since = 0.0  # since when no Node of theirs is Ready while a strange account answers
+        self.strange = False  # the account that answered last is none that our machines are known to be in
         self.doubt = ""  # why nothing is ordered
 
     def known(self) -> None:
@@ -39,38 +40,44 @@ class Account:
         self._alone_since = 0.0
         self._trust(self._ledger.account)
 
-    def judge(self, account: str, judged: Sequence[tuple[Machine, Seen]], now: float) -> bool:
-        """By the last list, and from which account it came. Returns whether that list proves anything."""
+    def judge(self, inventory: Inventory, judged: Sequence[tuple[Machine, Seen]], now: float) -> None:
+        """By the last list, the account that it came from, and what is seen of the machines in the ledger.
+
+        What merely carries our marks does not count: another project may have machines of the same cluster id.
+        """
         at_stake = [(machine, seen) for machine, seen in judged if _at_stake(machine)]
-        known = not at_stake or any(seen.instance is not None for _, seen in at_stake)
-        ready = sorted(m.name for m, seen in at_stake if seen.node is not None and seen.node.ready)
-        ours = account == self._ledger.account
-        if not ours and not known and self._still_there(at_stake, bool(ready), now):
+        ours = inventory.account == self._ledger.account
+        listed = {instance.id for instance in inventory.instances}
+        # Credentials may change between a list and the questions about what it lacks.
+        known = not at_stake or any(
+            seen.instance is not None and (ours or seen.instance.id in listed) for _, seen in at_stake
+        )
+        self.strange = not ours and not known and self._still_there(at_stake, now)
+        if self.strange:
             names = sorted(machine.name for machine, _ in at_stake)
             self._tell(
                 f"the account that answers now knows none of our machines ({_few(names)}): nothing is ordered or "
-                f"removed before it does, or none of their Nodes was Ready for {BELIEVED_AFTER / 60:.0f} minutes, or "
-                "these Nodes are deleted; are the credentials those of another project?"
+                f"removed before it does, or none of their Nodes was Ready for {BELIEVED_AFTER / 60:.0f} minutes; are "
+                "the credentials those of another project?"
             )
-            return False
-        if not ours:
-            self._alone_since = 0.0
-            self._ledger.found_in(account)
-            self._trust(account)
+            return
+        self._alone_since = 0.0
+        self._ledger.found_in(inventory.account)
+        self._trust(inventory.account)
+        ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not m.delete_at)
         self._tell(
             f"the cloud knows none of the machines whose Nodes are Ready ({_few(ready)}): nothing is ordered "
             "before it does, or these Nodes are not Ready any more"
             if ready and not known
             else ""
         )
-        return True
 
-    def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], ready: bool, now: float) -> bool:
-        """As far as their Nodes tell. A clock that jumped back begins anew."""
+    def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], now: float) -> bool:
+        """As far as their Nodes tell; one that cannot be believed may be it. A clock that jumped back begins anew."""
+        ready = any(_is_ready(seen) or seen.doubt for _, seen in at_stake)
         if ready or not 0 < self._alone_since <= now:
             self._alone_since = now
-        deleted = all(machine.node_uid and seen.node is None for machine, seen in at_stake)
-        return now - self._alone_since < (DELETED_AFTER if deleted else BELIEVED_AFTER)
+        return now - self._alone_since < BELIEVED_AFTER
 
     def _tell(self, doubt: str) -> None:
         if doubt != self.doubt:
@@ -79,15 +86,23 @@ class Account:
 
 
 def _at_stake(machine: Machine) -> bool:
-    """It may be there, or come: nobody asked for its end, nor did the cloud itself tell it.
+    """It may be there, or come: the end that was asked for is not proven, nor did the cloud itself tell it.
 
     Of those believed to have vanished the ones that lists merely did not show.
     """
     if machine.phase is Phase.TOMBSTONE:
         return False
-    if machine.phase is Phase.DELETING:
-        return not machine.delete_at and (machine.reason is not Reason.VANISHED or machine.absent_lists > 0)
-    return True
+    if machine.phase is Phase.DELETING and machine.delete_at:
+        return not machine.gone_at
+    return (
+        machine.phase is not Phase.DELETING
+        or machine.reason is not Reason.VANISHED
+        or machine.absent_lists > 0
+    )
+
+
+def _is_ready(seen: Seen) -> bool:
+    return seen.node is not None and seen.node.ready
 
 
 def _few(names: Sequence[str]) -> str:

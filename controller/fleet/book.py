@@ -84,10 +84,11 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
             machines.append(machine)
     costs = dict(ours.costs)
     if not any(book.costs == theirs.costs for book in known):
-        base = known[0].costs if known else {}
-        for day in theirs.costs:
-            more = theirs.costs[day] - base.get(day, Decimal(0))
-            costs[day] = costs.get(day, Decimal(0)) + max(Decimal(0), more)
+        for day, cost in theirs.costs.items():
+            # They built on one of our versions: on the latest that they can have read.
+            before = [book.costs.get(day, Decimal(0)) for book in known]
+            base = max((one for one in before if one <= cost), default=cost if known else Decimal(0))
+            costs[day] = costs.get(day, Decimal(0)) + cost - base
     given_up, in_vain = dict(ours.given_up), dict(ours.in_vain)
     if not (ours.starting and theirs.starting and ours.starting != theirs.starting):
         given_up = _given_up(ours, known, theirs)

@@ -32,6 +32,7 @@ async def read(cloud: Cloud) -> Account:
     inventory = await cloud.inventory()
     if not inventory.complete:
         raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete; try again")
+    cloud.trust(inventory.account)  # with credentials of another project everything would be gone
     account = Account(inventory=inventory, volumes=await cloud.volumes(), scripts=await cloud.scripts(""))
     asked = {machine: await cloud.instance(machine) for machine in doubtful(account)}
     # A list may be empty once; what the cloud knows by its id is there.

@@ -18,7 +18,7 @@ from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
-from controller.domain.kube import Node, Pod
+from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
 from controller.domain.policy import Policy
@@ -111,8 +111,10 @@ class Fleet:
             self.flights.scripts.listed(self.policy, scripts, self.machines())
 
     async def refresh_inventory(self) -> None:
+        logins = (
+            self._cloud.health().logins
+        )  # before the list: one that is on its way is none of the next ones
         await self._take(await self._cloud.inventory())
-        logins = self._cloud.health().logins
         if logins != self._logins:
             self._logins = logins
             self.refusals.logged_in_anew()
@@ -173,24 +175,19 @@ class Fleet:
     async def advance(self) -> None:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
-        self._adopt_unknown(now)
         self.reports = self._sightings.reports(self.ledger.machines.values())
         fresh = self.inventory.complete and self.inventory.at > self._judged
         self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
-        nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
-        judged = []
-        for machine in self.machines():
-            seen, doubt = self._see(machine, nodes[machine.intent], fresh)
-            if doubt:
-                self.reports[machine.name] = doubt
-            judged.append((machine, seen))
-        proves = self._account.judge(self.inventory.account, judged, now)
+        judged = self._see_all(fresh)
+        self._account.judge(self.inventory, judged, now)
         if self._account.doubt:
             self.reports[PROJECT] = self._account.doubt
-        steps = []
-        for machine, seen in judged:
-            seen = seen if proves else replace(seen, fresh_list=False)
-            steps.append((machine, step(machine, seen, self.policy.deadlines, now), seen))
+        if self._account.strange:
+            await self._store()
+            return  # nothing is concluded about machines that nobody here can see, and nothing is done to them
+        if self._adopt_unknown(now):
+            judged = self._see_all(fresh)
+        steps = [(m, step(m, seen, self.policy.deadlines, now), seen) for m, seen in judged]
         self._pull_brake([after for _, after, _ in steps])
         for machine, after, seen in steps:
             if self._brake is not None and machine.phase is Phase.READY and after.reason in UNHEALTHY:
@@ -199,10 +196,7 @@ class Fleet:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
-        await self.ledger.flush()
-        if self.ledger.lost:
-            self.rebuilt = False
-            raise LedgerError("somebody else took machines out of the ledger; everything is read again")
+        await self._store()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
         for machine, _, seen in steps:
@@ -215,16 +209,29 @@ class Fleet:
             price = price_of(self.policy, self.catalogue, extra)
             self.flights.delete_extra(self.policy, machine, extra, price)
 
-    def _see(self, machine: Machine, nodes: Sequence[Node], fresh: bool) -> tuple[Seen, str]:
-        return looking.see(
-            self.policy,
-            machine,
-            sightings=self._sightings,
-            nodes=nodes,
-            view=self._view,
-            fresh=fresh,
-            in_flight=self.flights.launching(machine.intent),
-        )
+    async def _store(self) -> None:
+        await self.ledger.flush()
+        if self.ledger.lost:
+            self.rebuilt = False
+            raise LedgerError("somebody else took machines out of the ledger; everything is read again")
+
+    def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
+        nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
+        found = []
+        for machine in self.machines():
+            seen, doubt = looking.see(
+                self.policy,
+                machine,
+                sightings=self._sightings,
+                nodes=nodes[machine.intent],
+                view=self._view,
+                fresh=fresh,
+                in_flight=self.flights.launching(machine.intent),
+            )
+            if doubt:
+                self.reports[machine.name] = doubt
+            found.append((machine, seen))
+        return found
 
     def _pull_brake(self, machines: Sequence[Machine]) -> None:
         before, self._brake = self._brake, brake(machines)
@@ -263,9 +270,10 @@ class Fleet:
         youngest = machine.intended_at + CLOCK_SLACK
         return [p for p in self._view.waiting_pods() if p.key in machine.pods and p.created <= youngest]
 
-    def _adopt_unknown(self, now: float) -> None:
+    def _adopt_unknown(self, now: float) -> bool:
         """Machines that are ours by their marks and that the ledger does not know, or had given up."""
-        for intent, instance in self._sightings.unknown(self.ledger.machines):
+        found = self._sightings.unknown(self.ledger.machines)
+        for intent, instance in found:
             known = self.ledger.machines.get(intent)
             if self.flights.closed_lately(instance.id):
                 continue  # its deletion was proven by id; the list lags behind
@@ -284,6 +292,7 @@ class Fleet:
             log.warning(
                 "machine adopted by its marks", extra={"machine": machine.name, "surplus": machine.surplus}
             )
+        return bool(found)
 
     def _forget_old(self, now: float) -> None:
         old = [
@@ -301,7 +310,7 @@ class Fleet:
             match action:
                 case Launch():
                     self.request(action)
-                case Retire():
+                case Retire() if not self._account.strange:
                     self.retire(action.machine, action.reason, action.message)
                 case MarkIdle():
                     self.flights.mark_idle(action.machine, action.since)

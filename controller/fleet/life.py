@@ -118,6 +118,8 @@ def followed_again(machine: Machine, now: float) -> Machine:
 def _absence(machine: Machine, seen: Seen, now: float) -> Machine:
     """Count complete lists that do not show the machine; one that does starts the count again."""
     if seen.instance is not None:
+        if machine.phase is Phase.DELETING:
+            return machine  # how it was believed to have vanished is told until it is followed again
         return replace(machine, absent_lists=0, absent_since=0.0) if machine.absent_lists else machine
     if machine.phase is Phase.DELETING and machine.instance_id:
         return machine  # asked for by its id from now on

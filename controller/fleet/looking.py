@@ -55,10 +55,11 @@ def see(
     if machine.phase is Phase.DELETING and machine.gone_at and node is not None and node.ready:
         report = f"instance {machine.instance_id} is gone, and Node {node.name} is Ready; the Node is kept"
     inventory = sightings.inventory
+    unsure = machine.instance_id in sightings.unsure  # such a list says nothing of it, nor ends any wait
     seen = Seen(
         instance=sightings.of(machine),
-        listed_at=inventory.at if inventory.complete else 0.0,
-        fresh_list=fresh and machine.instance_id not in sightings.unsure,
+        listed_at=inventory.at if inventory.complete and not unsure else 0.0,
+        fresh_list=fresh and not unsure,
         in_flight=in_flight,
         node=node,
         doubt=bool(doubt),

@@ -16,7 +16,8 @@ log = logging.getLogger("gpu_autoscaler.fleet")
 
 
 async def starting_now(writer: Writer, settings: str, secrets: Sequence[str], before: str) -> str:
-    """`settings`: a digest of theirs; `secrets`: names; `before`: what is said while a Secret cannot be read."""
+    """`settings`: a digest of theirs; `secrets`: names; `before`: the last such text, whose second half
+    goes on being said while a Secret cannot be read."""
     if not settings or not secrets:
         return settings
     versions = []
@@ -28,5 +29,5 @@ async def starting_now(writer: Writer, settings: str, secrets: Sequence[str], be
                 "it cannot be told whether a join token changed",
                 extra={"secret": name, "error": error.message},
             )
-            return before
-    return hashlib.sha256("\n".join([settings, *versions]).encode()).hexdigest()[:16]
+            return f"{settings}.{before.partition('.')[2]}"
+    return f"{settings}.{hashlib.sha256(chr(10).join(versions).encode()).hexdigest()[:8]}"

@@ -258,6 +258,10 @@ def test_disks_and_scripts_have_outcomes_too(call: Call, status: int, body: str,
         ({"code": "forbidden_action", "message": "not now"}, Reason.NOT_ALLOWED_YET),
         ({"code": "not_found", "message": "gone", "id": ID}, Reason.ALREADY_GONE),
         ({"code": "server_error", "message": "deleted"}, Unknown),
+        ({"status": "ERROR"}, Unknown),
+        ({"status": "Failed"}, Unknown),
+        ({"statusCode": "500"}, Unknown),
+        ({"success": "false"}, Unknown),
     ],
 )
 def test_an_object_that_a_disk_or_script_is_answered_with_is_no_trouble_unless_it_says_so(
@@ -328,3 +332,11 @@ def test_the_text_of_a_script_is_never_repeated_in_its_refusal() -> None:
     outcome = classify(400, said("invalid_request", "script is bad: K3S_TOKEN=hunter2"), Call.CREATE_SCRIPT)
     assert isinstance(outcome, Refused)
     assert "hunter2" not in outcome.message
+
+
+@pytest.mark.parametrize(
+    "more", [{"message": "Action failed"}, {"status": "Failed"}, {"success": "False"}, {"statusCode": "409"}]
+)
+def test_an_id_with_words_of_trouble_beside_it_is_no_deleted_machine(more: dict[str, object]) -> None:
+    assert classify(202, json.dumps({"id": ID}), Call.DELETE, target=ID) == Happened(ID)
+    assert isinstance(classify(202, json.dumps({"id": ID, **more}), Call.DELETE, target=ID), Unknown)

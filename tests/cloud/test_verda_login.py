@@ -166,15 +166,13 @@ async def test_another_secret_of_the_same_client_is_the_same_account(
     assert cloud.health().logins == 1
 
 
-async def test_an_account_is_told_apart_by_its_client_and_does_not_tell_it() -> None:
+async def test_an_account_is_told_apart_by_client_and_address_and_tells_neither() -> None:
     def of(client_id: str, base_url: str = "https://api.example/v1", client_secret: str = "") -> str:
         return Login(client_id=client_id, client_secret=client_secret, base_url=base_url).account
 
     here = of("client-of-ours")
-    assert here != of("client-of-another")
-    assert (
-        here == of("client-of-ours", "https://proxy.example/v1") == of("client-of-ours", client_secret="new")
-    )
+    assert here == of("client-of-ours", client_secret="new")
+    assert len({here, of("client-of-another"), of("client-of-ours", "http://emulator.example/v1")}) == 3
     assert "client" not in here
     assert len(here) == 16
 
@@ -228,6 +226,53 @@ async def test_an_order_without_a_token_does_not_take_one_of_another_account(
     server.on("POST", "/oauth2/token", refused_and_swapped)
     assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
     assert server.of("POST", "/instances") == []
+
+
+def refusing(mount: Mount, last: Reply) -> list[object]:
+    """Two 401, so also for a fresh token; meanwhile the credentials become those of another account."""
+    refused_once = refusal(401, "unauthorized_request", "Access token is missing or invalid")
+
+    def refused_and_swapped(seen: Seen) -> Reply:
+        mount.write(id="client-of-another", secret="secret-two")
+        return refused_once
+
+    return [refused_once, refused_and_swapped, last]
+
+
+async def test_an_order_whose_fresh_token_is_refused_is_not_sent_to_another_account(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    cloud.trust((await cloud.inventory()).account)
+    server.on("POST", "/instances", *refusing(mount, Reply(202, ID)))
+    assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
+    assert len(server.of("POST", "/instances")) == 2
+
+
+@pytest.mark.parametrize("at_the_token", [True, False])
+async def test_a_list_that_is_asked_for_again_is_of_the_account_that_answered(
+    server: Stub, mount: Mount, cloud: VerdaCloud, at_the_token: bool
+) -> None:
+    if at_the_token:
+
+        def refused_and_swapped(seen: Seen) -> Reply:
+            mount.write(id="client-of-another", secret="secret-two")
+            Rotation(server, "secret-two")
+            return refusal(401, "unauthorized_request", "Invalid client id or client secret")
+
+        server.on("POST", "/oauth2/token", refused_and_swapped)
+    else:
+        server.on("GET", "/instances", *refusing(mount, Reply(200, [])))
+    other = Login(client_id="client-of-another", client_secret="", base_url=server.url).account
+    assert (await cloud.inventory()).account == other
+
+
+async def test_an_account_without_a_name_is_no_account(server: Stub, cloud: VerdaCloud) -> None:
+    """As a ledger tells it in which none was written yet."""
+    cloud.trust("")
+    assert refused(await cloud.create(ORDER)) is Reason.UNAUTHORISED
+    assert server.of("POST", "/instances") == []
+    cloud.trust((await cloud.inventory()).account)
+    assert await cloud.create(ORDER) == Happened(ID)
 
 
 async def test_an_order_is_sent_again_with_another_token_of_the_same_credentials(

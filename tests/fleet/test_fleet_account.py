@@ -10,7 +10,7 @@ from controller.domain.cloudthings import Instance
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
-from controller.fleet.account import BELIEVED_AFTER, DELETED_AFTER
+from controller.fleet.account import BELIEVED_AFTER
 from controller.planning.planner import plan as make_plan
 from tests.fleet.fakes import Account, make_pod
 from tests.fleet.scene import Controller, World
@@ -177,36 +177,6 @@ async def test_who_moves_to_another_project_for_good_is_believed_when_no_node_wa
     await world.run(controller, 300)
     assert len(other.orders) == 1
     assert TOLD not in controller.fleet.reports
-
-
-async def test_whoever_moved_for_good_and_deletes_the_nodes_waits_no_longer() -> None:
-    world = World()
-    controller = await at_work(world, 2)
-    other = elsewhere(world, controller)
-    moved(world.account)
-    world.town.add_pod("next")
-    await world.run(controller, 600)
-    first, last = world.town.nodes
-    del world.town.nodes[first]
-    silent(world)
-    await world.run(controller, 600)
-    assert other.orders == []
-    del world.town.nodes[last]
-    await world.run(controller, DELETED_AFTER)
-    assert len(other.orders) == 1
-    assert controller.only.phase is not Phase.DELETING
-
-
-async def test_nodes_that_are_deleted_by_mistake_come_back_before_that_is_believed() -> None:
-    world = World()
-    controller = await at_work(world, 2)
-    other = elsewhere(world, controller)
-    for _ in range(5):
-        world.town.nodes.clear()
-        await world.run(controller, DELETED_AFTER - 30)
-        assert len(world.town.nodes) == 2
-    assert other.orders == []
-    assert len(controller.ledger.machines) == 2
 
 
 async def test_a_ledger_that_tells_no_account_is_of_the_one_that_knows_its_machines() -> None:

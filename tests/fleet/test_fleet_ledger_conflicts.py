@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from controller.domain.reason import Reason
+from controller.fleet.book import Book, merge
 from controller.fleet.ledger import Ledger, LedgerError
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import Account, Hands, Town
@@ -153,3 +155,19 @@ async def test_launches_of_two_leaders_count_together(hands: Hands) -> None:
     ours.launched(1000.0)
     await ours.flush()
     assert ours.launches == [1000.0, 1001.0]
+
+
+def test_costs_of_a_lost_write_that_another_leader_built_on_count_once() -> None:
+    day = "2026-11-18"
+    before, lost = Book(costs={day: Decimal(10)}), Book(costs={day: Decimal(15)})
+    theirs = Book(costs={day: Decimal(18)})  # they read ours of 15, and booked 3
+    assert merge(lost, [before, lost], theirs).costs == {day: Decimal(18)}
+    theirs = Book(costs={day: Decimal(12)})  # they read ours of 10, and booked 2
+    assert merge(lost, [before, lost], theirs).costs == {day: Decimal(17)}
+    assert merge(lost, [before, lost], Book(costs={day: Decimal(4)})).costs == {day: Decimal(15)}
+
+
+def test_where_the_machines_are_is_known_from_either_and_ours_is_the_newer() -> None:
+    assert merge(Book(), [Book()], Book(account="home")).account == "home"
+    assert merge(Book(account="home"), [Book()], Book()).account == "home"
+    assert merge(Book(account="new"), [Book(account="home")], Book(account="home")).account == "new"

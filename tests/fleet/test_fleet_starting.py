@@ -87,3 +87,13 @@ async def test_nothing_follows_from_a_secret_that_cannot_be_read_now(hands: Hand
 async def test_other_settings_count_as_ever(hands: Hands) -> None:
     await given_up(hands)
     assert not (await started(hands, "another")).in_vain
+
+
+async def test_they_count_also_while_a_secret_cannot_be_read(hands: Hands) -> None:
+    await given_up(hands)
+    hands.faults["secret_version"] = [ClusterError("forbidden", "not allowed")] * 2
+    assert not (await started(hands, "another")).in_vain
+    again = await started(hands, "another")
+    again.tried_in_vain(record(), Reason.JOIN_DEADLINE, 2000.0)
+    await again.flush()
+    assert (await started(hands, "another")).in_vain

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.domain import names
 from controller.domain.reason import Reason
 from tests.config.test_config_credentials import Mount
 from tests.loop.acting import until
@@ -51,6 +53,48 @@ async def test_in_another_project_nothing_is_bought_and_nothing_removed(tmp_path
         assert (await lived.stage.bill())["creates"] == 2
         await lived.stage.delete("/api/v1/namespaces/default/pods/next")
         await lived.end()
+
+
+async def test_a_machine_with_our_cluster_id_in_another_project_is_not_ours(tmp_path: Path) -> None:
+    """Production and staging, each with a project of its own, may both be called home."""
+    mount = Mount(tmp_path)
+    mount.write(id="life", secret=SECRET)
+    async with life(cloud={"projects": {"red": "red-client:red-secret-of-this-life"}}, mount=mount) as lived:
+        lived.may_be_alive = 2
+        await lived.in_use()
+        (ours,) = lived.program.fleet.machines()
+        await lived.api("POST", "/instances", _as_ours(lived, "abcdefghij"), client="red-client")
+        mount.write(id="red-client", secret="red-secret-of-this-life")
+        await lived.pod("next")
+
+        async def told() -> bool:
+            return await lived.code_of("next") == Reason.VANISHED.value
+
+        await until("the pod is told", told)
+        for _ in range(20):
+            await asyncio.sleep(0.2)
+            assert [(m.name, m.phase.value) for m in lived.program.fleet.machines()] == [(ours.name, "ready")]
+        rows = json.loads(await lived.api("GET", "/instances", client="red-client"))
+        assert [row["hostname"] for row in rows] == [names.hostname("home", "a100", "abcdefghij")]
+        mount.write(id="life", secret=SECRET)
+        await lived.runs("next")
+        await lived.stage.delete("/api/v1/namespaces/default/pods/next")
+        await lived.end()
+
+
+def _as_ours(lived: Life, intent: str) -> dict[str, Any]:
+    cluster_id = lived.program.fleet.policy.cluster_id
+    hostname = names.hostname(cluster_id, "a100", intent)
+    marks = {names.TAG_CLUSTER: cluster_id, names.TAG_POOL: "a100", names.TAG_INTENT: intent}
+    return {
+        "instance_type": "1A100.22V",
+        "image": "ubuntu-24.04-cuda-12.8-open",
+        "location_code": "FIN-01",
+        "hostname": hostname,
+        "description": names.description(cluster_id, intent),
+        "os_volume": {"name": hostname, "size": 100},
+        "tags": [{"key": key, "value": value} for key, value in marks.items()],
+    }
 
 
 # ---- tokens and limits

@@ -171,16 +171,25 @@ def _of_results(status: int, body: str, call: Call, retry_after: float | None, t
 
 def _complains(row: Mapping[str, Any], call: Call) -> bool:
     """Whether an object that comes with a status of success speaks of anything else."""
-    state, message = row.get("status"), message_of(row)
-    numbers = (number for number in (state, row.get("statusCode")) if isinstance(number, int))
+    state, message = _word(row.get("status")), message_of(row)
+    numbers = (word for word in (state, _word(row.get("statusCode"))) if word.isdecimal())
     return (
         any(row.get(key) for key in ("code", "error", "errors"))
-        or row.get("success") is False
-        or any(number >= 400 for number in numbers)
-        # A disk may be answered with as it is by now; a machine that is described is not a deleted one.
-        or (state not in (None, "success") if call is Call.DELETE else state in ("error", "failed"))
+        or _word(row.get("success")) == "false"
+        or any(int(number) >= 400 for number in numbers)
+        # A disk may be answered with as it is by now; a machine that is described is not a deleted one, and of
+        # one that somebody has words about nobody knows.
+        or (
+            state not in ("", "success") or bool(message)
+            if call is Call.DELETE
+            else state in ("error", "failed")
+        )
         or any(_says(what, message) for what in (f"not yet: {call}", "rights"))
     )
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else str(value).strip().lower()
 
 
 def _refusal_within(status: int, value: Any, target: str) -> tuple[int, str, str] | None:

@@ -57,9 +57,9 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def account(self) -> str:
-        """Tells accounts apart, and nothing else. Of the client's id alone: secrets are replaced, and the same
-        account may be reached at several addresses."""
-        return hashlib.sha256(self.client_id.encode()).hexdigest()[:16]
+        """Tells accounts apart, and nothing else. A secret that is replaced alone leaves the account the same; at
+        another address an emulator may take any client."""
+        return hashlib.sha256(f"{self.base_url}\0{self.client_id}".encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return f"Login(base_url={self.base_url!r})"

@@ -99,7 +99,8 @@ def test_an_order_that_a_frozen_leader_left_on_the_wire_is_surplus_when_it_arriv
             scene.pod("train", 1)
             until("the order is on the wire", wire.held.is_set)
             one.process.send_signal(signal.SIGSTOP)
-            two = scene.controller(PROMPT, "two")
+            wire.holds = lambda data: False
+            two = scene.controller(PROMPT, "two", cloud=f"http://127.0.0.1:{wire.port}/v1")
             with running(two):
                 until("the other replica bought anew, and it runs", lambda: runs(scene, "train"))
                 machine = node_of(scene, "train")
