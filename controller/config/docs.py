@@ -61,7 +61,8 @@ credentials were replaced. They have to be of the same project, because its mach
 credentials with another client id or address show none of the machines that there were, nothing is ordered and
 nothing is removed, and the report `project` in the status says so. That ends when one of them is seen, or when none
 of their Nodes was Ready for half an hour. So whoever moves to another project on purpose, and leaves machines running
-in the old one, gets no new ones until those are gone.
+in the old one, gets no new ones until those are gone; and where a new client of the same project comes while nothing
+is left but an order or a removal under way, that has to be over first, or the half hour.
 
 ## What an error looks like
 

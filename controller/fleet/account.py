@@ -24,6 +24,7 @@ from controller.fleet.life import Seen
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 BELIEVED_AFTER = 1800.0  # longer than a cluster is without its nodes in most troubles of its own
+STALE = 180.0  # a list is of now, as far as slow answers and a short outage allow
 
 
 class Account:
@@ -52,7 +53,7 @@ class Account:
         known = not at_stake or any(
             seen.instance is not None and (ours or seen.instance.id in listed) for _, seen in at_stake
         )
-        self.strange = not ours and not known and self._still_there(at_stake, now)
+        self.strange = not ours and not known and self._still_there(at_stake, inventory.at, now)
         if self.strange:
             names = sorted(machine.name for machine, _ in at_stake)
             self._tell(
@@ -72,10 +73,15 @@ class Account:
             else ""
         )
 
-    def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], now: float) -> bool:
-        """As far as their Nodes tell; one that cannot be believed may be it. A clock that jumped back begins anew."""
+    def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], listed_at: float, now: float) -> bool:
+        """As far as their Nodes tell; one that cannot be believed may be it. A clock that jumped back begins anew.
+
+        So does a list that is old: by now the credentials may be right, and the cloud away.
+        """
         ready = any(_is_ready(seen) or seen.doubt for _, seen in at_stake)
-        if ready or not 0 < self._alone_since <= now:
+        if not (ready or self._ledger.account or any(_certain(machine) for machine, _ in at_stake)):
+            return False  # no other account was ever known
+        if ready or now - listed_at > STALE or not 0 < self._alone_since <= now:
             self._alone_since = now
         return now - self._alone_since < BELIEVED_AFTER
 
@@ -99,6 +105,11 @@ def _at_stake(machine: Machine) -> bool:
         or machine.reason is not Reason.VANISHED
         or machine.absent_lists > 0
     )
+
+
+def _certain(machine: Machine) -> bool:
+    """It was there, and nobody asked for its end."""
+    return machine.phase is not Phase.INTENDED and not machine.delete_at
 
 
 def _is_ready(seen: Seen) -> bool:

@@ -69,8 +69,11 @@ def parse(data: Mapping[str, str], cluster_id: str) -> Book:
     return book
 
 
-def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
-    """What to write after a conflict. `known` is what we read or wrote (or may have written) before."""
+def merge(ours: Book, known: Sequence[Book], theirs: Book, refused: Book | None = None) -> Book:
+    """What to write after a conflict. `known` is what we read or wrote (or may have written) before.
+
+    `refused` is the one of them that met the conflict: nobody else built on it.
+    """
     mine = {m.intent: m for m in ours.machines}
     found = {m.intent: m for m in theirs.machines}
     versions = [{m.intent: m for m in book.machines} for book in known]
@@ -86,7 +89,7 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book) -> Book:
     if not any(book.costs == theirs.costs for book in known):
         for day, cost in theirs.costs.items():
             # They built on one of our versions: on the latest that they can have read.
-            before = [book.costs.get(day, Decimal(0)) for book in known]
+            before = [book.costs.get(day, Decimal(0)) for book in known if book is not refused]
             base = max((one for one in before if one <= cost), default=cost if known else Decimal(0))
             costs[day] = costs.get(day, Decimal(0)) + cost - base
     given_up, in_vain = dict(ours.given_up), dict(ours.in_vain)

@@ -179,7 +179,10 @@ class Fleet:
         fresh = self.inventory.complete and self.inventory.at > self._judged
         self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
         judged = self._see_all(fresh)
+        before = self.ledger.account
         self._account.judge(self.inventory, judged, now)
+        if self.ledger.account != before:
+            self.refusals.logged_in_anew()  # also what was refused since that list
         if self._account.doubt:
             self.reports[PROJECT] = self._account.doubt
         if self._account.strange:

@@ -212,7 +212,8 @@ class Ledger:
                 if not self._dirty:
                     return
                 book = self._book()
-                if not self._known or self._known[-1] != book:
+                new = not self._known or self._known[-1] != book
+                if new:
                     self._known = [*self._known[:1], *self._known[1:][-_KNOWN:], book]
                 self._dirty = False
                 try:
@@ -223,7 +224,7 @@ class Ledger:
                     self._dirty = True
                     if error.kind != "conflict":
                         raise LedgerError(f"the ledger cannot be written: {error.message}") from error
-                    await self._catch_up()
+                    await self._catch_up(self._known[-1] if new else None)
                 except BaseException:
                     self._dirty = True  # cancelled: nobody knows whether it was written
                     raise
@@ -246,14 +247,14 @@ class Ledger:
             launches=list(self.launches),
         )
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, refused: Book | None) -> None:
         """After a conflict: take over the version, and whatever somebody else wrote meanwhile."""
         stored = await self._read()
         self._version = stored[0] if stored else None
         if stored is None or not stored[1].cluster_id:
             return  # deleted, or emptied by hand: what is known here is all there is
         before = [m.intent for m in self.machines.values() if m.phase is not Phase.TOMBSTONE]
-        self._take(merge(self._book(), self._known, stored[1]))
+        self._take(merge(self._book(), self._known, stored[1], refused))
         # No write of ours from before can come to be any more: each of them names an older version.
         self._known = [stored[1]]
         self.lost = self.lost or any(intent not in self.machines for intent in before)

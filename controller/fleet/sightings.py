@@ -47,6 +47,8 @@ class Sightings:
                 return  # overtaken by a later one
             self.inventory = inventory
             self._by_id = {instance.id: instance for instance in inventory.instances}
+        elif inventory.account != self.inventory.account:
+            return  # of another account nothing is known before it told all
         else:
             self._by_id |= {instance.id: instance for instance in inventory.instances}
         self._by_id |= {instance.id: instance for instance in found}

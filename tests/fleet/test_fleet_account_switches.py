@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from controller.cloud.protocol import Order
+from controller.cloud.protocol import CloudError, Order
 from controller.domain import names
 from controller.domain.cloudthings import Inventory
 from controller.domain.machine import Phase
@@ -365,3 +366,83 @@ async def test_what_one_wrong_answer_hid_is_asked_for_again_only_after_a_pause()
     world.account.instances.update(hidden)
     assert len(asked) >= 2
     assert asked[1] - asked[0] >= 3
+
+
+async def test_a_list_there_that_is_cut_short_adds_nothing_to_what_is_known() -> None:
+    world = World()
+    controller = await at_work(world, 2)
+    ours = next(iter(world.account.instances.values()))
+    other = elsewhere(world, controller)
+    other.complete = False
+    intent = "abcdefghij"
+    tags = ((names.TAG_CLUSTER, "home"), (names.TAG_POOL, "a100"), (names.TAG_INTENT, intent))
+    marks = {"hostname": names.hostname("home", "a100", intent), "description": f"gpuas home {intent}"}
+    other.instances["foreign"] = replace(ours, id="foreign", tags=tags, **marks)
+    await world.run(controller, 30)
+    other.complete = True
+    world.town.add_pod("next")
+    await world.run(controller, 600)
+    assert other.orders == []
+    assert controller.ledger.account == "home"
+    assert len(controller.ledger.machines) == 2
+
+
+@pytest.mark.parametrize("left", ["a removal", "an order"])
+async def test_an_earlier_version_with_nothing_but_that_under_way_is_gone_on_with(left: str) -> None:
+    """Its ledger tells no account, and what was under way is over when the new version starts."""
+    world, controller, machine = await ready()
+    if left == "an order":
+        controller.hands.faults["create"] = ["never"]
+        world.town.add_pod("next")
+        world.town.add_pod("more")
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    while not any(m.delete_at for m in controller.ledger.machines.values()):
+        await world.run(controller, 1)
+    controller.ledger.found_in("")
+    await controller.ledger.flush()
+    await controller.die()
+    for _ in range(30):
+        world.happen()
+        await world.time.advance(1.0)
+    before = len(world.account.orders)
+    world.town.add_pod("last")
+    again = world.start()
+    await world.run(again, 120)
+    assert len(world.account.orders) > before
+
+
+async def test_an_old_list_does_not_count_for_the_half_hour() -> None:
+    """The credentials are right again, and the cloud is away."""
+    world = World()
+    controller = await at_work(world)
+    elsewhere(world, controller)
+    await world.run(controller, 20)
+    back(world, controller)
+    silent(world)
+    for _ in range(400):
+        controller.hands.faults["inventory"] = [CloudError(Reason.UNAVAILABLE, "away")]
+        world.happen()
+        with contextlib.suppress(CloudError):
+            await controller.look()
+        await controller.fleet.advance()
+        await world.time.advance(5.0)
+    assert controller.ledger.account == "home"
+
+
+async def test_an_order_between_the_list_and_the_pass_after_a_rotation_is_tried_again_soon() -> None:
+    world = World()
+    controller = await at_work(world)
+    hands = controller.hands
+    gate = hands.gates["create"] = asyncio.Event()
+    world.town.add_pod("next")
+    await controller.look()
+    await world.time.settle()
+    world.account.name = "the same, by another client"
+    hands.logins += 1
+    await controller.fleet.refresh_inventory()
+    gate.set()
+    await world.time.settle()
+    hands.gates.clear()
+    await world.run(controller, 60)
+    assert len(world.account.orders) == 2
