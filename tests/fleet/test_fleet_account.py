@@ -307,8 +307,7 @@ async def test_a_machine_that_was_out_of_sight_in_its_drain_takes_pods_again() -
     await world.run(controller, 20)
     assert names.TAINT_DRAINING in {taint.key for taint in world.town.nodes[machine.name].taints}
     hidden = moved(world.account)
-    while controller.only.phase is not Phase.DELETING:
-        await world.run(controller, 5)
+    await world.until(controller, Phase.DELETING)
     world.account.instances.update(hidden)
     await world.run(controller, 120)
     assert controller.only.phase is Phase.READY

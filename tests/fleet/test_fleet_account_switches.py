@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ def elsewhere(world: World, controller: Controller) -> Account:
     controller.hands.account = Another(world.time, name="another")
     controller.hands.logins += 1
     return controller.hands.account
+
+
+async def goes_on(world: World, controller: Controller, far_enough: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if far_enough():
+            return
+        await world.run(controller, 1)
+    pytest.fail("it never got that far")
 
 
 def heard_again(world: World) -> None:
@@ -152,8 +161,7 @@ async def test_a_machine_that_is_proven_gone_holds_nothing_up_with_other_credent
     controller.fleet.retire(machine.name, Reason.IDLE, "idle")
     await world.time.settle()
     gate = controller.hands.gates["volumes"] = asyncio.Event()  # its disk is looked for, for long
-    while not controller.only.gone_at:
-        await world.run(controller, 1)
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
     world.account.name = "the same, by another client"
     controller.hands.logins += 1
     world.town.add_pod("next")
@@ -387,29 +395,40 @@ async def test_a_list_there_that_is_cut_short_adds_nothing_to_what_is_known() ->
     assert len(controller.ledger.machines) == 2
 
 
-@pytest.mark.parametrize("left", ["a removal", "an order"])
-async def test_an_earlier_version_with_nothing_but_that_under_way_is_gone_on_with(left: str) -> None:
-    """Its ledger tells no account, and what was under way is over when the new version starts."""
-    world, controller, machine = await ready()
-    if left == "an order":
-        controller.hands.faults["create"] = ["never"]
-        world.town.add_pod("next")
-        world.town.add_pod("more")
-    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
-    await world.time.settle()
-    while not any(m.delete_at for m in controller.ledger.machines.values()):
-        await world.run(controller, 1)
+async def updated(world: World, controller: Controller) -> Controller:
+    """From a version whose ledger tells no account."""
     controller.ledger.found_in("")
     await controller.ledger.flush()
     await controller.die()
     for _ in range(30):
         world.happen()
         await world.time.advance(1.0)
-    before = len(world.account.orders)
-    world.town.add_pod("last")
-    again = world.start()
+    return world.start()
+
+
+async def test_an_update_while_the_last_machine_goes_holds_nothing_up() -> None:
+    world, controller, machine = await ready()
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await goes_on(world, controller, lambda: bool(controller.only.delete_at))
+    again = await updated(world, controller)
+    world.town.add_pod("next")
     await world.run(again, 120)
-    assert len(world.account.orders) > before
+    assert len(world.account.orders) == 2
+
+
+async def test_an_update_with_an_order_that_never_came_holds_nothing_up() -> None:
+    world = World()
+    controller = world.start()
+    await controller.look()
+    world.town.add_pod("next")
+    controller.hands.faults["create"] = ["never"]
+    await controller.look()
+    await world.time.settle()
+    assert controller.only.phase is Phase.INTENDED
+    again = await updated(world, controller)
+    await world.run(again, 300)
+    assert len(world.account.orders) == 1
 
 
 async def test_an_old_list_does_not_count_for_the_half_hour() -> None:
