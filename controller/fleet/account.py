@@ -63,7 +63,7 @@ class Account:
             )
             return
         self._alone_since = 0.0
-        self._ledger.found_in(inventory.account)
+        self._ledger.found_in(inventory.account, with_all=bool(at_stake))
         self._trust(inventory.account)
         ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not m.delete_at)
         self._tell(

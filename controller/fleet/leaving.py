@@ -18,6 +18,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
+from controller.fleet.account import BELIEVED_AFTER
 from controller.fleet.ledger import Ledger
 from controller.fleet.life import followed_again
 from controller.fleet.listener import Listener
@@ -178,7 +179,7 @@ class Leaving:
                 if not machine.delete_at:
                     await self._sleep(_POLL)  # nobody asked for its end: `_close` asks again, and not at once
                 self._check()
-                self._ledger.change(intent, gone_at=self._clock())
+                self._ledger.change(intent, gone_at=self._clock(), gone_in=self._ledger.account)
                 await self._ledger.flush()
             elif instance.state == "leaving":
                 await self._sleep(_POLL)
@@ -228,6 +229,9 @@ class Leaving:
         pause = _POLL
         while (machine := self._ledger.machines.get(intent)) is not None:
             await self._look_again(machine)
+            elsewhere = machine.gone_in not in ("", self._ledger.account)
+            if elsewhere and 0 <= self._clock() - machine.gone_at < BELIEVED_AFTER:
+                raise NotYet(f"the disks of {machine.name} are in another account", _MOST_POLL)
             left = await self._removal.disks_left(cluster_id, machine)
             if not left:
                 break

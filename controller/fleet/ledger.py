@@ -184,10 +184,14 @@ class Ledger:
         if self.in_vain.pop(pool, None) is not None:
             self._dirty = True
 
-    def found_in(self, account: str) -> None:
-        """Our machines are in this account, or there are none yet."""
-        self._dirty = self._dirty or self.account != account
+    def found_in(self, account: str, *, with_all: bool = False) -> None:
+        """Our machines are in this account, or there are none yet. `with_all`: what is gone was there, too."""
+        if self.account == account:
+            return
+        self._dirty = True
         self.account = account
+        if with_all:
+            self.put(*(replace(m, gone_in=account) for m in list(self.machines.values()) if m.gone_in))
 
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError, Order
 from controller.domain import names
-from controller.domain.cloudthings import Inventory
+from controller.domain.cloudthings import Inventory, Volume
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
@@ -465,3 +465,37 @@ async def test_an_order_between_the_list_and_the_pass_after_a_rotation_is_tried_
     hands.gates.clear()
     await world.run(controller, 60)
     assert len(world.account.orders) == 2
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+async def test_the_disk_of_a_machine_that_is_gone_at_home_is_not_taken_for_gone_there(tagged: bool) -> None:
+    world, controller, machine = await ready()
+    tags = world.account.orders[0].tags if tagged else ()
+    controller.hands.faults["volumes"] = [CloudError(Reason.UNAVAILABLE, "away")] * 3
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
+    world.account.volumes["d-i-1"] = Volume(
+        id="d-i-1", name=machine.name, status="detached", instance_id="", is_os=True, tags=tags
+    )
+    world.account.ended.pop("d-i-1", None)
+    elsewhere(world, controller)
+    await world.run(controller, 300)
+    assert machine.intent in controller.ledger.machines
+    back(world, controller)
+    await world.run(controller, 300)
+    assert "d-i-1" not in world.account.volumes
+    assert controller.ledger.machines == {}
+
+
+async def test_a_machine_that_is_gone_is_closed_in_time_also_if_its_account_never_comes_back() -> None:
+    world, controller, machine = await ready()
+    controller.hands.faults["volumes"] = [CloudError(Reason.UNAVAILABLE, "away")] * 3
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
+    elsewhere(world, controller)
+    await world.run(controller, 1700)
+    assert machine.intent in controller.ledger.machines
+    await world.run(controller, 200)
+    assert controller.ledger.machines == {}
