@@ -193,7 +193,7 @@ class Program:
             self._cloud,
             self.policy.cluster_id,
             self.ledger.machines,
-            {instance.id for instance in self.fleet.inventory.instances},
+            self.fleet.inventory,
             self.flights.launching,
         )
         for script in orphans.scripts:

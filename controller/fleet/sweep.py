@@ -14,7 +14,7 @@ import msgspec
 
 from controller.cloud.protocol import Cloud
 from controller.domain import names
-from controller.domain.cloudthings import Instance, Script, Volume
+from controller.domain.cloudthings import Instance, Inventory, Script, Volume
 from controller.domain.machine import Machine, Phase
 from controller.fleet import ownership
 
@@ -67,9 +67,11 @@ async def find(
     cloud: Cloud,
     cluster_id: str,
     machines: Mapping[str, Machine],
-    instances: Collection[str],
+    inventory: Inventory,
     busy: Callable[[str], bool],
 ) -> Orphans:
+    """`inventory`: the last complete list. The row of a machine that is gone may stand in it for long."""
+    instances = {instance.id for instance in inventory.instances if instance.state != "gone"}
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
     disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
     loose, left = [], []

@@ -132,10 +132,9 @@ class Controller:
         return self.fleet.request(Launch(pool="a100", offer=offer, pods=pods, reason="test"))
 
     async def sweep(self) -> sweep.Orphans:
-        instances = {i.id for i in self.fleet.inventory.instances}
         cluster_id = self.fleet.policy.cluster_id
         found = await sweep.find(
-            self.hands, cluster_id, self.ledger.machines, instances, self.flights.launching
+            self.hands, cluster_id, self.ledger.machines, self.fleet.inventory, self.flights.launching
         )
         await sweep.remove(self.hands, found)
         return found

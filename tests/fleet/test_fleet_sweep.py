@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.cloudthings import Script, Volume
+from controller.domain.cloudthings import Inventory, Script, Volume
 from controller.domain.machine import Phase
 from controller.fleet import sweep
 from tests.fleet.scene import Controller, World
@@ -170,8 +170,62 @@ async def test_a_sweep_of_one_who_no_longer_leads_removes_nothing() -> None:
     world.account.scripts["s-1"] = script()
     world.account.volumes["d-1"] = disk()
     controller = await started(world)
-    found = await sweep.find(controller.hands, "home", {}, set(), lambda _: False)
+    found = await sweep.find(controller.hands, "home", {}, Inventory(at=0.0), lambda _: False)
     await sweep.remove(controller.hands, found, lambda: False)
     assert found.scripts
     assert found.disks
     assert not controller.hands.did("delete_script", "delete_volume")
+
+
+async def test_a_disk_goes_also_while_the_row_of_its_machine_that_is_gone_stays_listed() -> None:
+    """The order's answer was lost, and the machine evicted before any list showed it."""
+    world = World()
+    world.account.shows_gone = True
+    world.account.boots = False
+    controller = await started(world)
+    world.town.add_pod()
+    controller.hands.faults["create"] = ["lost"]
+    world.account.list_lag = 1e9
+    await controller.look()
+    await world.time.settle()
+    world.account.end("i-1")
+    world.account.available = False
+    world.town.pods.clear()
+    await world.run(controller, 300)
+    assert [machine.phase for machine in controller.ledger.machines.values()] == [Phase.TOMBSTONE]
+    world.account.list_lag = 0
+    await world.run(controller, 30)
+    assert [one.state for one in controller.fleet.inventory.instances] == ["gone"]
+    found = await controller.sweep()
+    assert [one.id for one in found.disks] == ["d-i-1"]
+    await world.run(controller, 30)
+    assert world.account.volumes == {}
+
+
+async def test_so_does_one_of_a_machine_that_was_gone_before_a_new_ledger_began() -> None:
+    world = World()
+    world.account.shows_gone = True
+    controller = world.start()
+    world.town.add_pod()
+    await world.until(controller, Phase.READY)
+    await controller.die()
+    world.town.pods.clear()
+    world.town.nodes.clear()
+    world.town.maps.clear()  # deleted by hand
+    world.account.end("i-1")
+    again = world.start()
+    await world.run(again, 300)
+    assert again.ledger.machines == {}
+    assert (await again.sweep()).disks
+    await world.run(again, 30)
+    assert world.account.volumes == {}
+
+
+async def test_a_disk_of_a_machine_that_is_listed_and_there_stays() -> None:
+    world = World()
+    controller = await started(world)
+    world.town.add_pod()
+    await world.until(controller, Phase.READY)
+    controller.ledger.drop(list(controller.ledger.machines))
+    assert (await controller.sweep()).disks == ()
+    assert "d-i-1" in world.account.volumes
