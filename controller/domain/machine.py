@@ -59,7 +59,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready_at: float = 0.0
     gpus_lost_at: float = 0.0
     node_missing_at: float = 0.0
-    drain_at: float = 0.0
+    drain_at: float = 0.0  # of one that is not leaving: marks of a removal are to be taken off its Node
     delete_at: float = 0.0
     instance_id: str = ""
     script_id: str = ""
@@ -70,6 +70,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone_at: float = 0.0  # proven gone in the cloud; what remains is cleaning up
     gone_in: str = ""  # the account that proved it, and has its disks; "": any
     surplus: bool = False
+
+    @property
+    def awaits_restoring(self) -> bool:
+        return self.drain_at > 0 and not self.phase.leaving and self.phase is not Phase.TOMBSTONE
 
     @property
     def failed(self) -> bool:

@@ -155,6 +155,8 @@ class Flights:
             self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
             self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
+        elif machine.awaits_restoring:
+            self._leave(machine, lambda: self._leaving.restore(machine.intent))
         if machine.script_id and _script_done(policy, machine):
             self._buying.drop_script(machine)
 

@@ -125,6 +125,17 @@ class Leaving:
             await self._move(intent, Phase.DELETING)
         await self.delete(policy, intent)
 
+    async def restore(self, intent: str) -> None:
+        """It went out of sight in its removal, and is followed again."""
+        machine = self._ledger.machines.get(intent)
+        if machine is None or not machine.awaits_restoring:
+            return
+        await self._removal.restore(machine, self._check)
+        machine = self._ledger.machines.get(intent)
+        if machine is not None and machine.awaits_restoring:
+            self._ledger.change(intent, drain_at=0.0)
+            await self._ledger.flush()
+
     def _told_why_it_waits(self, machine: Machine) -> Callable[[Refused | None], None]:
         """A drain may wait for long: the record, and so the status, names who holds it up."""
         reason, note = machine.reason, machine.note
@@ -203,8 +214,6 @@ class Leaving:
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]
-        await self._removal.restore(before, self._check)  # it may have been drained when it went out of sight
-        self._check()
         after = followed_again(before, self._clock())
         self._ledger.put(after)
         await self._ledger.flush()

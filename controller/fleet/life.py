@@ -52,6 +52,8 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     if machine.phase is Phase.INTENDED:
         return _intended(machine, seen, absent, now)
     machine = _known(machine, seen)
+    if _is_back(machine, seen):
+        return followed_again(machine, now)
     if machine.phase is Phase.DELETING:
         # Without an id only the lists can tell that there is nothing to delete.
         gone = absent and not machine.instance_id and not machine.gone_at
@@ -96,8 +98,26 @@ def proven_absent(machine: Machine, seen: Seen, limits: Deadlines) -> bool:
     )
 
 
+def _is_back(machine: Machine, seen: Seen) -> bool:
+    """Lists had not shown it for long, and nobody asked for its end. From this pass on it is capacity again.
+
+    One whose end the cloud itself told is asked for by its id first: a list may lag behind that.
+    """
+    return (
+        machine.phase is Phase.DELETING
+        and machine.reason is Reason.VANISHED
+        and machine.absent_lists > 0
+        and not machine.delete_at
+        and seen.instance is not None
+        and seen.instance.state not in ("gone", "leaving")
+    )
+
+
 def followed_again(machine: Machine, now: float) -> Machine:
-    """It was believed to be gone and is there: its life is followed again, as far as it really is."""
+    """It was believed to be gone and is there: its life is followed again, as far as it really is.
+
+    It may have gone out of sight in the middle of a removal: what that wrote to its Node is still to be undone.
+    """
     return replace(
         machine,
         phase=Phase.ORDERED,
@@ -107,9 +127,10 @@ def followed_again(machine: Machine, now: float) -> Machine:
         gpus_seen_at=0.0,
         gpus_lost_at=0.0,
         node_missing_at=0.0,
-        drain_at=0.0,
+        drain_at=machine.drain_at or now,
         delete_at=0.0,
         gone_at=0.0,
+        gone_in="",
         absent_lists=0,
         absent_since=0.0,
     )

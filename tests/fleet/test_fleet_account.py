@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
 
 from controller.app import picture
+from controller.cluster.protocol import ClusterError
 from controller.domain import names
 from controller.domain.cloudthings import Instance
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from controller.fleet.account import BELIEVED_AFTER
 from controller.planning.planner import plan as make_plan
 from tests.fleet.fakes import Account, make_pod
-from tests.fleet.scene import Controller, World
+from tests.fleet.scene import POOL, Controller, World
 from tests.fleet.test_fleet_removal import ready
 
 TOLD = "project"
@@ -42,6 +47,14 @@ def elsewhere(world: World, controller: Controller) -> Account:
     controller.hands.account = Account(world.time, name="another")
     controller.hands.logins += 1
     return controller.hands.account
+
+
+async def goes_on(world: World, controller: Controller, far_enough: Callable[[], bool]) -> None:
+    for _ in range(300):
+        if far_enough():
+            return
+        await world.run(controller, 1)
+    pytest.fail("it never got that far")
 
 
 def silent(world: World) -> None:
@@ -295,7 +308,8 @@ async def test_machines_that_we_removed_ourselves_hold_nothing_up() -> None:
     assert len(world.account.orders) == 2
 
 
-async def test_a_machine_that_was_out_of_sight_in_its_drain_takes_pods_again() -> None:
+async def draining() -> tuple[World, Controller, Machine]:
+    """A machine in its drain, which a budget holds up; pods that come to it would stay."""
     world, controller, machine = await ready()
     pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
     world.town.pods[pod.key] = pod
@@ -306,9 +320,57 @@ async def test_a_machine_that_was_out_of_sight_in_its_drain_takes_pods_again() -
     await world.time.settle()
     await world.run(controller, 20)
     assert names.TAINT_DRAINING in {taint.key for taint in world.town.nodes[machine.name].taints}
+    return world, controller, machine
+
+
+async def test_a_machine_that_was_out_of_sight_in_its_drain_takes_pods_again() -> None:
+    world, controller, machine = await draining()
     hidden = moved(world.account)
     await world.until(controller, Phase.DELETING)
     world.account.instances.update(hidden)
     await world.run(controller, 120)
     assert controller.only.phase is Phase.READY
     assert names.TAINT_DRAINING not in {taint.key for taint in world.town.nodes[machine.name].taints}
+
+
+async def test_a_minimum_is_not_bought_again_in_the_moment_when_the_doubt_ends() -> None:
+    for hidden_for in (90, 300, 1800):
+        world = World(pools=(replace(POOL, min=1),))
+        controller = world.start()
+        await world.until(controller, Phase.READY)
+        hidden = moved(world.account)
+        await world.run(controller, hidden_for)
+        world.account.instances.update(hidden)
+        await world.run(controller, 300, step=1)
+        assert len(world.account.orders) == 1
+        assert controller.only.phase is Phase.READY
+
+
+async def test_nor_is_a_machine_for_a_pod_that_waits_for_one_seen_again_that_was_tainted() -> None:
+    world, controller, machine = await draining()
+    hidden = moved(world.account)
+    await world.until(controller, Phase.DELETING)
+    world.town.add_pod("next")
+    await world.run(controller, 60)
+    assert not world.town.pods["default/next"].node
+    world.account.instances.update(hidden)
+    await world.run(controller, 60, step=1)
+    assert world.town.pods["default/next"].node == machine.name
+    assert len(world.account.orders) == 1
+    assert not controller.only.drain_at
+
+
+async def test_a_restart_takes_the_marks_of_a_removal_off_a_machine_that_was_seen_again() -> None:
+    world, controller, machine = await draining()
+    hidden = moved(world.account)
+    await world.until(controller, Phase.DELETING)
+    world.account.instances.update(hidden)
+    controller.hands.faults["taint"] = [ClusterError("unreachable", "away")] * 100
+    await goes_on(world, controller, lambda: controller.only.phase is Phase.READY)
+    assert names.TAINT_DRAINING in {taint.key for taint in world.town.nodes[machine.name].taints}
+    await controller.die()
+    again = world.start()
+    await world.run(again, 10)
+    assert again.only.phase is Phase.READY
+    assert world.town.nodes[machine.name].taints == ()
+    assert not again.only.drain_at

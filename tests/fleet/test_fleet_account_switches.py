@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from controller.fleet.cleanup import Cleanup, read
 from controller.fleet.orphans import survey
 from tests.fleet.fakes import Account
 from tests.fleet.scene import Controller, World
-from tests.fleet.test_fleet_account import TOLD, at_work, back, moved, silent
+from tests.fleet.test_fleet_account import TOLD, at_work, back, goes_on, moved, silent
 from tests.fleet.test_fleet_removal import ready
 
 
@@ -35,14 +34,6 @@ def elsewhere(world: World, controller: Controller) -> Account:
     controller.hands.account = Another(world.time, name="another")
     controller.hands.logins += 1
     return controller.hands.account
-
-
-async def goes_on(world: World, controller: Controller, far_enough: Callable[[], bool]) -> None:
-    for _ in range(300):
-        if far_enough():
-            return
-        await world.run(controller, 1)
-    pytest.fail("it never got that far")
 
 
 def heard_again(world: World) -> None:
