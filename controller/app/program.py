@@ -24,6 +24,7 @@ from controller.config.load import Loaded
 from controller.config.starting import starting_digest
 from controller.domain.policy import Policy
 from controller.fleet import sweep
+from controller.fleet.account import Account
 from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
 from controller.fleet.launch import Launcher
@@ -102,10 +103,11 @@ class Program:
             self.writer, policy.cluster_id, starting_digest(loaded.settings), secrets_of(loaded.settings)
         )
         refusals = Refusals(policy.deadlines)
+        account = Account(self.ledger, cloud.trust)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
         self.flights = Flights(
             ledger=self.ledger,
-            launcher=Launcher(cloud, joiner, self._may_spend),
+            launcher=Launcher(cloud, joiner, self._may_spend, account),
             removal=Removal(view=self.view, writer=self.writer, cloud=cloud, clock=now.wall, sleep=now.sleep),
             refusals=refusals,
             cloud=cloud,
@@ -115,12 +117,14 @@ class Program:
             sleep=now.sleep,
             wake=self.window.hurry,
             may_act=lambda: self.lease.held and not dry_run,
+            account=account,
         )
         self.fleet = Fleet(
             policy=policy,
             ledger=self.ledger,
             flights=self.flights,
             refusals=refusals,
+            account=account,
             cloud=cloud,
             view=self.view,
             clock=now.wall,

@@ -78,7 +78,7 @@ class Buying:
                 self._ledger.drop([machine.intent])
                 if refusal.reason is Reason.LIMIT_SCRIPTS:
                     self._scripts.refused()  # says nothing of the offer
-                elif refusal.reason is not Reason.NOT_LEADER:
+                elif refusal.reason not in (Reason.NOT_LEADER, Reason.VANISHED):  # what we refused ourselves
                     self._refusals.add(
                         offer_of(machine), refusal.reason, refusal.message, now, refusal.retry_after
                     )

@@ -61,6 +61,7 @@ class Fleet:
         ledger: Ledger,
         flights: Flights,
         refusals: Refusals,
+        account: Account,
         cloud: Cloud,
         view: View,
         clock: Callable[[], float],
@@ -77,7 +78,7 @@ class Fleet:
         self.catalogue = Catalogue(at=0.0)
         self._sightings = Sightings(policy.cluster_id)
         self._logins = 0
-        self._account = Account(ledger, cloud.trust)
+        self._account = account
         self._judged = 0.0  # the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
@@ -187,7 +188,11 @@ class Fleet:
             self.reports[PROJECT] = self._account.doubt
         if self._account.strange:
             await self._store()
-            return  # nothing is concluded about machines that nobody here can see, and nothing is done to them
+            # Nothing is concluded about machines that nobody here can see, and nothing is done to them.
+            for machine in self.machines():
+                if machine.phase is Phase.DRAINING:
+                    self.flights.follow(self.policy, machine)  # it is called off
+            return
         if self._adopt_unknown(now):
             judged = self._see_all(fresh)
         steps = [(m, step(m, seen, self.policy.deadlines, now), seen) for m, seen in judged]

@@ -18,6 +18,7 @@ from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
+from controller.fleet.account import Account
 from controller.fleet.buying import Buying
 from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
@@ -65,6 +66,7 @@ class Flights:
         sleep: Callable[[float], Awaitable[None]],
         wake: Callable[[], None],
         may_act: Callable[[], bool],
+        account: Account,
     ) -> None:
         self._writer = writer
         self._cloud = cloud
@@ -94,6 +96,7 @@ class Flights:
             clock=clock,
             sleep=sleep,
             may_act=may_act,
+            account=account,
             closed=self._remember,
         )
 

@@ -20,6 +20,7 @@ from controller.domain.machine import Machine
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
+from controller.fleet.account import Account
 from controller.fleet.marks import order_for
 from controller.join.protocol import Joiner, JoinError, Joining
 from controller.planning.predict import own_labels
@@ -37,10 +38,17 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launcher:
-    def __init__(self, cloud: Cloud, joiner: Joiner, may_spend: Permission) -> None:
+    def __init__(self, cloud: Cloud, joiner: Joiner, may_spend: Permission, account: Account) -> None:
         self._cloud = cloud
         self._joiner = joiner
         self._may_spend = may_spend
+        self._account = account
+
+    def _objection(self) -> Refused | None:
+        """Why nothing may be bought at this very moment."""
+        if not self._may_spend():
+            return Refused(Reason.NOT_LEADER, "the lease was lost before the order")
+        return Refused(Reason.VANISHED, self._account.doubt) if self._account.doubt else None
 
     async def launch(
         self,
@@ -74,8 +82,8 @@ class Launcher:
             return Launched(outcome=Refused(Reason.JOIN_UNPREPARED, str(error)))
         script_id, own_script = prepared.script_id, ""
         if prepared.script:
-            if not self._may_spend():
-                return Launched(outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"))
+            if (objection := self._objection()) is not None:
+                return Launched(outcome=objection)
             made = await self._cloud.create_script(
                 names.script_name(policy.cluster_id, machine.intent), prepared.script
             )
@@ -90,11 +98,8 @@ class Launcher:
                 return Launched(outcome=Refused(Reason.UNAVAILABLE, made.message))
             script_id = own_script = made.id
             uploaded(own_script)
-        if not self._may_spend():
-            return Launched(
-                outcome=Refused(Reason.NOT_LEADER, "the lease was lost before the order"),
-                script_id=own_script,
-            )
+        if (objection := self._objection()) is not None:
+            return Launched(outcome=objection, script_id=own_script)
         order = order_for(policy, pool, machine, kind, script_id)
         outcome = await self._cloud.create(order)
         if isinstance(outcome, Happened) and not outcome.id:

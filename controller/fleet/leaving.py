@@ -18,7 +18,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
-from controller.fleet.account import BELIEVED_AFTER
+from controller.fleet.account import BELIEVED_AFTER, Account
 from controller.fleet.ledger import Ledger
 from controller.fleet.life import followed_again
 from controller.fleet.listener import Listener
@@ -50,6 +50,7 @@ class Leaving:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         may_act: Callable[[], bool],
+        account: Account,
         closed: Callable[[Machine], None],
     ) -> None:
         self._ledger = ledger
@@ -58,17 +59,27 @@ class Leaving:
         self._clock = clock
         self._sleep = sleep
         self._may_act = may_act
+        self._account = account
         self._closed = closed
         self.called_off: set[str] = set()  # names of machines that are wanted after all
         self._kept: dict[str, Reason] = {}  # why failed machines could not go yet, told once
 
-    def _check(self) -> None:
+    def _lead(self) -> None:
         if not self._may_act():
             raise Grounded
 
+    def _check(self) -> None:
+        self._lead()
+        if self._account.strange:
+            raise NotYet(self._account.doubt, _POLL)
+
     def _wanted_gone(self, name: str) -> Callable[[], None]:
+        """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it."""
+
         def check() -> None:
-            self._check()
+            self._lead()
+            if self._account.strange:
+                raise CalledOff(Explanation(Reason.VANISHED, self._account.doubt))
             if name in self.called_off:
                 raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
 
@@ -161,7 +172,7 @@ class Leaving:
                 self._kept[machine.name] = why.code
                 self._listener.removal_called_off(machine, why)
             raise NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
-        await self._removal.restore(machine, self._check)
+        await self._removal.restore(machine, self._lead)
         now_is = self._ledger.machines.get(intent)
         if now_is is not None and now_is.phase is machine.phase and now_is.reason is machine.reason:
             surplus = machine.surplus

@@ -13,6 +13,7 @@ from controller.domain.outcome import Refused
 from controller.domain.plan import Explanation, Launch, Plan
 from controller.domain.policy import Deadlines, Policy, Pool
 from controller.fleet import sweep
+from controller.fleet.account import Account as OurAccount
 from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
 from controller.fleet.launch import Launcher
@@ -78,9 +79,10 @@ class Controller:
         hands, time = self.hands, world.time
         self.ledger = Ledger(hands, policy.cluster_id, "one way", ("join",))
         refusals = Refusals(policy.deadlines)
+        account = OurAccount(self.ledger, hands.trust)
         self.flights = Flights(
             ledger=self.ledger,
-            launcher=Launcher(hands, hands, lambda: self.leads),
+            launcher=Launcher(hands, hands, lambda: self.leads, account),
             removal=Removal(view=hands, writer=hands, cloud=hands, clock=time.clock, sleep=time.sleep),
             refusals=refusals,
             cloud=hands,
@@ -90,12 +92,14 @@ class Controller:
             sleep=time.sleep,
             wake=self._wake,
             may_act=lambda: self.leads,
+            account=account,
         )
         self.fleet = Fleet(
             policy=policy,
             ledger=self.ledger,
             flights=self.flights,
             refusals=refusals,
+            account=account,
             cloud=hands,
             view=hands,
             clock=time.clock,

@@ -19,7 +19,7 @@ from controller.fleet.cleanup import Cleanup, read
 from controller.fleet.orphans import survey
 from tests.fleet.fakes import Account
 from tests.fleet.scene import Controller, World
-from tests.fleet.test_fleet_account import TOLD, at_work, back, goes_on, moved, silent
+from tests.fleet.test_fleet_account import TOLD, at_work, back, draining, goes_on, moved, silent
 from tests.fleet.test_fleet_removal import ready
 
 
@@ -490,3 +490,68 @@ async def test_a_machine_that_is_gone_is_closed_in_time_also_if_its_account_neve
     assert machine.intent in controller.ledger.machines
     await world.run(controller, 200)
     assert controller.ledger.machines == {}
+
+
+async def test_a_drain_under_way_is_called_off_there_and_its_machine_takes_pods() -> None:
+    world, controller, machine = await draining()
+    before = len(controller.hands.did("evict"))
+    assert before
+    other = elsewhere(world, controller)
+    await world.run(controller, 120)
+    assert len(controller.hands.did("evict")) <= before + 1  # one may have been on its way
+    assert controller.only.phase is Phase.READY
+    assert world.town.nodes[machine.name].taints == ()
+    world.town.add_pod("next")
+    await world.run(controller, 30)
+    assert world.town.pods["default/next"].node == machine.name
+    assert other.orders == []
+
+
+async def test_so_is_one_that_another_process_began() -> None:
+    world, controller, machine = await draining()
+    await controller.die()
+    again = world.start()
+    elsewhere(world, again)
+    await world.run(again, 120)
+    assert again.hands.did("evict") == []
+    assert again.only.phase is Phase.READY
+    assert world.town.nodes[machine.name].taints == ()
+
+
+async def test_a_removal_that_has_come_to_its_delete_waits_for_our_own_account() -> None:
+    """Nobody knows whether the delete was sent, so no pod may come to it."""
+    world, controller, machine = await ready()
+    controller.hands.faults["delete"] = [Refused(Reason.NOT_ALLOWED_YET, "not yet")] * 500
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.until(controller, Phase.DELETING)
+    other = elsewhere(world, controller)
+    await world.run(controller, 300)
+    assert controller.only.phase is Phase.DELETING
+    assert names.TAINT_DRAINING in {taint.key for taint in world.town.nodes[machine.name].taints}
+    controller.hands.faults.clear()
+    back(world, controller)
+    await world.run(controller, 120)
+    assert world.account.alive() == []
+    assert controller.ledger.machines == {}
+    assert other.orders == []
+
+
+@pytest.mark.parametrize("verb", ["prepare", "create_script"])
+async def test_an_order_that_was_being_prepared_is_not_sent_once_there_is_doubt(verb: str) -> None:
+    world = World()
+    controller = await at_work(world)
+    gate = controller.hands.gates[verb] = asyncio.Event()
+    world.town.add_pod("next")
+    await controller.look()
+    await world.time.settle()
+    hidden = moved(world.account)
+    await world.run(controller, 30)
+    assert TOLD in controller.fleet.reports
+    gate.set()
+    await world.run(controller, 30)
+    assert len(world.account.orders) == 1
+    assert world.account.scripts == {}
+    assert controller.heard.of("refused") == ["vanished"]
+    world.account.instances.update(hidden)
+    await world.run(controller, 15)
+    assert len(world.account.orders) == 2
