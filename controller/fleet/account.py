@@ -76,12 +76,12 @@ class Account:
     def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], listed_at: float, now: float) -> bool:
         """As far as their Nodes tell; one that cannot be believed may be it. A clock that jumped back begins anew.
 
-        So does a list that is old: by now the credentials may be right, and the cloud away.
+        So does a list that is old, or older than such a jump: by now the credentials may be right, and the cloud away.
         """
         ready = any(_is_ready(seen) or seen.doubt for _, seen in at_stake)
         if not (ready or self._ledger.account or any(_certain(machine) for machine, _ in at_stake)):
             return False  # no other account was ever known
-        if ready or now - listed_at > STALE or not 0 < self._alone_since <= now:
+        if ready or not 0 <= now - listed_at <= STALE or not 0 < self._alone_since <= now:
             self._alone_since = now
         return now - self._alone_since < BELIEVED_AFTER
 

@@ -79,7 +79,8 @@ class Fleet:
         self._sightings = Sightings(policy.cluster_id)
         self._logins = 0
         self._account = account
-        self._judged = 0.0  # the list that was judged last
+        self._lists = 0  # how many were asked for
+        self._judged = 0  # the number of the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
@@ -91,10 +92,10 @@ class Fleet:
         await self.ledger.load()
         self._account.known()
         await self.refresh_catalogue()
-        inventory = await self._cloud.inventory()
+        inventory, number = await self._list()
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
-        await self._take(inventory)
+        await self._take(inventory, number)
         self.rebuilt = True
 
     async def refresh_catalogue(self) -> None:
@@ -115,7 +116,7 @@ class Fleet:
         logins = (
             self._cloud.health().logins
         )  # before the list: one that is on its way is none of the next ones
-        await self._take(await self._cloud.inventory())
+        await self._take(*await self._list())
         if logins != self._logins:
             self._logins = logins
             self.refusals.logged_in_anew()
@@ -125,7 +126,12 @@ class Fleet:
         """Nothing is changed with other credentials before a list was read with them."""
         return self._cloud.health().logins != self._logins
 
-    async def _take(self, inventory: Inventory) -> None:
+    async def _list(self) -> tuple[Inventory, int]:
+        self._lists += 1
+        number = self._lists
+        return await self._cloud.inventory(), number
+
+    async def _take(self, inventory: Inventory, number: int) -> None:
         """A machine whose id is known is asked for by that id before any list is believed that lacks it."""
         missing = self._sightings.missing(inventory, self.machines())
         answers = await asyncio.gather(*(self._cloud.instance(i) for i in missing), return_exceptions=True)
@@ -134,7 +140,7 @@ class Fleet:
             if isinstance(answer, BaseException) and not isinstance(answer, CloudError):
                 raise answer
         found = [answer for answer in answers if isinstance(answer, Instance)]
-        self._sightings.take(inventory, found, unsure)
+        self._sightings.take(inventory, found, unsure, number=number)
 
     @property
     def inventory(self) -> Inventory:
@@ -177,8 +183,9 @@ class Fleet:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
         self.reports = self._sightings.reports(self.ledger.machines.values())
-        fresh = self.inventory.complete and self.inventory.at > self._judged
-        self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
+        fresh = self.inventory.complete and self._sightings.number > self._judged
+        self._judged = self._sightings.number
+        self.ledger.launched_by(now)
         judged = self._see_all(fresh)
         before = self.ledger.account
         self._account.judge(self.inventory, judged, now)

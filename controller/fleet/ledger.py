@@ -163,6 +163,12 @@ class Ledger:
         self.launches[:] = [*(at for at in self.launches if at > now - 60), now]
         self._dirty = True
 
+    def launched_by(self, now: float) -> None:
+        """A clock that was set back must not let what was launched before count for ever."""
+        if any(at > now for at in self.launches):
+            self.launches[:] = [min(at, now) for at in self.launches]
+            self._dirty = True
+
     def give_up(self, pod: str, machine: str, reason: Reason) -> None:
         """The machine was bought for the pod, which still waits, and never became usable."""
         known = self.given_up.setdefault(pod, {})

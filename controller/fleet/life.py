@@ -19,6 +19,9 @@ from controller.domain.resources import Resources
 from controller.fleet.usable import in_use, lacking
 
 
+_MOMENTS = tuple(name for name in Machine.__struct_fields__ if name.endswith(("_at", "_since")))
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What the world shows of one machine."""
 
@@ -35,6 +38,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """Follow the machine as far as what is seen carries it."""
+    machine = _no_later_than(machine, now)
+    seen = msgspec.structs.replace(seen, listed_at=min(seen.listed_at, now))
     for _ in Phase:
         after = _once(machine, seen, limits, now)
         if after == machine:
@@ -42,6 +47,12 @@ def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine
         seen = msgspec.structs.replace(seen, fresh_list=False)  # each list counts once
         machine = after
     return machine
+
+
+def _no_later_than(machine: Machine, now: float) -> Machine:
+    """What lies in the future was written before the clock was set back: it counts from now on."""
+    later = {name: now for name in _MOMENTS if getattr(machine, name) > now}
+    return replace(machine, **later) if later else machine
 
 
 def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from controller.domain.cloudthings import Offer
 from controller.domain.plan import Refusal
 from controller.domain.policy import Deadlines
@@ -42,10 +44,12 @@ class Refusals:
         self._most = deadlines.backoff_most
         self._times: dict[Key, int] = {}
         self._known: dict[Key, Refusal] = {}
+        self._heard_at = 0.0  # the latest moment that the clock showed
 
     def add(
         self, offer: str, reason: Reason, message: str, now: float, retry_after: float | None = None
     ) -> Refusal:
+        self._heed(now)
         key = (self._scope(offer, reason, now), reason)
         known = self._known.get(key)
         if known is not None and known.until > now:
@@ -79,6 +83,13 @@ class Refusals:
             self._times.pop(key, None)
             self._known.pop(key, None)
 
+    def _heed(self, now: float) -> None:
+        """A clock that was set back must not make a pause longer."""
+        back, self._heard_at = self._heard_at - now, now
+        if back > 0:
+            for key, refusal in self._known.items():
+                self._known[key] = msgspec.structs.replace(refusal, until=refusal.until - back)
+
     def _scope(self, offer: str, reason: Reason, now: float) -> str:
         if reason in _ACCOUNT:
             return "*"
@@ -97,6 +108,7 @@ class Refusals:
 
     def active(self, offers: Iterable[Offer], now: float) -> tuple[Refusal, ...]:
         """One refusal for each offer that is to be left alone: of several the one that lasts longest."""
+        self._heed(now)
         scopes: dict[str, Refusal] = {}
         for key, refusal in list(self._known.items()):
             if refusal.until + 2 * self._most < now:

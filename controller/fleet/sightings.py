@@ -20,6 +20,7 @@ class Sightings:
     def __init__(self, cluster_id: str) -> None:
         self._cluster_id = cluster_id
         self.inventory = Inventory(at=0.0, complete=False)  # the last complete list
+        self.number = 0  # which one that was, in the order in which lists were asked for
         self._by_id: dict[str, Instance] = {}
         self._by_intent: dict[str, list[Instance]] = {}
         self.unsure: frozenset[str] = frozenset()  # ids that the list lacks and about which nobody could say
@@ -38,14 +39,19 @@ class Sightings:
         ]
 
     def take(
-        self, inventory: Inventory, found: Collection[Instance] = (), unsure: Collection[str] = ()
+        self,
+        inventory: Inventory,
+        found: Collection[Instance] = (),
+        unsure: Collection[str] = (),
+        *,
+        number: int,
     ) -> None:
-        """Keep the latest list, and what was told by id about machines that it lacks: a list may lag, or be
+        """Keep the list that was asked for last (a clock may be set back, numbers are not), and what was told by id about machines that it lacks: a list may lag, or be
         empty once. One that is known to be cut short only ever adds knowledge."""
         if inventory.complete:
-            if inventory.at < self.inventory.at:
+            if number < self.number:
                 return  # overtaken by a later one
-            self.inventory = inventory
+            self.inventory, self.number = inventory, number
             self._by_id = {instance.id: instance for instance in inventory.instances}
         elif inventory.account != self.inventory.account:
             return  # of another account nothing is known before it told all

@@ -83,9 +83,9 @@ def test_a_list_that_was_overtaken_by_a_later_one_is_dropped() -> None:
     from controller.domain.cloudthings import Inventory
 
     sightings = Sightings("home")
-    later = Inventory(at=20.0)
-    sightings.take(later)
-    sightings.take(Inventory(at=10.0))
+    later = Inventory(at=10.0)  # the clock was set back in between
+    sightings.take(later, number=2)
+    sightings.take(Inventory(at=20.0), number=1)
     assert sightings.inventory is later
 
 
