@@ -22,7 +22,6 @@ from controller.fleet.orphans import DISK, MACHINE, SCRIPT, TRASH, Account, Foun
 _REPEAT = 60.0  # an accepted delete without effect for so long is sent again
 _ROUND, _MOST_ROUND = 2.0, 10.0
 _LISTS = 2  # one list without a disk or a script proves nothing
-_HOPELESS = frozenset({Reason.UNAUTHORISED, Reason.BAD_REQUEST})
 
 LastLook = Callable[[str], Awaitable[str]]  # by hostname: why the machine must stay, or ""
 
@@ -132,8 +131,7 @@ class Cleanup:
             self._tell(f"deleting: {found.kind} {found.name} ({found.id})")
             return
         task.message = outcome.message
-        if isinstance(outcome, Refused) and outcome.reason in _HOPELESS:
-            task.given_up = True
+        task.given_up = _is_hopeless(found.kind, outcome)
         if isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE:
             task.asked_at = self._clock()
 
@@ -181,6 +179,13 @@ class Cleanup:
             return task.missing >= _LISTS
         instance = await self._cloud.instance(found.id)  # a list may lack a machine that lives
         return instance is None or instance.state == "gone"
+
+
+def _is_hopeless(kind: str, outcome: Outcome) -> bool:
+    """No patience changes it. A plain 400 to a machine's delete may be about a state that passes."""
+    if not isinstance(outcome, Refused):
+        return False
+    return outcome.reason is Reason.UNAUTHORISED or (kind != MACHINE and outcome.reason is Reason.BAD_REQUEST)
 
 
 def _disk_of(machine: Found, disk: str) -> Found:

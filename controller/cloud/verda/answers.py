@@ -61,13 +61,19 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
     "gone: delete": (
         r"invalid instance id",
+        r"instance ([0-9a-f-]{36} )?not found",
         r"discontinue an? (already )?discontinued\b",
         r"discontinue an? (already )?deleted\b",
         r"discontinue an? (already )?deleting\b",
     ),
-    "gone: delete volume": (r"invalid volume id", r"already (permanently )?deleted"),
-    "gone: delete script": (r"invalid (startup )?script id",),
-    "not yet: delete": (r"provisioning", r"not allowed"),
+    "gone: delete volume": (
+        r"invalid volume id",
+        r"volume ([0-9a-f-]{36} )?not found",
+        r"already (permanently )?deleted",
+    ),
+    "gone: delete script": (r"invalid (startup )?script id", r"script ([0-9a-f-]{36} )?not found"),
+    # Which states refuse a delete is not published: whatever state is named, it passes.
+    "not yet: delete": (r"provisioning", r"discontinue an? \w+ instance", r"not allowed"),
     "not yet: delete volume": (r"attached", r"not allowed"),
     "not yet: delete script": (r"not allowed",),
 }
