@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "a page": HTML,
     "a list of nothing": [],
     "a text": "Rate limit!",
+    "words of a gateway": {"message": "no Route matched with those values"},
 }
 CALLS = {
     "an order": Call.CREATE,
