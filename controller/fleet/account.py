@@ -63,7 +63,17 @@ class Account:
             )
             return
         self._alone_since = 0.0
-        self._ledger.found_in(inventory.account, with_all=bool(at_stake))
+        before = self._ledger.account
+        self._ledger.found_in(inventory.account, with_all=known and bool(at_stake))
+        if before and not (ours or known):
+            log.warning(
+                "machines of the last account are given up, and with them whatever they have there",
+                extra={
+                    "account": before,
+                    "machines": ", ".join(sorted(machine.name for machine, _ in at_stake)),
+                    "disks": ", ".join(sorted(disk for machine, _ in at_stake for disk in machine.disks)),
+                },
+            )
         self._trust(inventory.account)
         ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not m.delete_at)
         self._tell(

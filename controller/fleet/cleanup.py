@@ -32,7 +32,8 @@ async def read(cloud: Cloud) -> Account:
     if not inventory.complete:
         raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete; try again")
     cloud.trust(inventory.account)  # with credentials of another project everything would be gone
-    account = Account(inventory=inventory, volumes=await cloud.volumes(), scripts=await cloud.scripts(""))
+    disks = await cloud.volumes()
+    account = Account(inventory=inventory, volumes=disks.listed, scripts=await cloud.scripts(""))
     asked = {machine: await cloud.instance(machine) for machine in doubtful(account)}
     # A list may be empty once; what the cloud knows by its id is there.
     there = tuple(one for one in asked.values() if one is not None and one.state != "gone")
@@ -164,7 +165,7 @@ class Cleanup:
         inventory = await self._cloud.inventory()
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
-        volumes = frozenset(volume.id for volume in await self._cloud.volumes())
+        volumes = frozenset(volume.id for volume in (await self._cloud.volumes()).listed)
         return {
             MACHINE: frozenset(one.id for one in inventory.instances if one.state != "gone"),
             DISK: volumes,

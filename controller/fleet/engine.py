@@ -175,7 +175,7 @@ class Fleet:
     async def advance(self) -> None:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
-        self.reports = self._sightings.reports(self.ledger.machines.values())
+        self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
         fresh = self.inventory.complete and self.inventory.at > self._judged
         self._judged = max(self._judged, self.inventory.at if fresh else 0.0)
         judged = self._see_all(fresh)

@@ -71,7 +71,7 @@ async def find(
     busy: Callable[[str], bool],
 ) -> Orphans:
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
-    disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
+    disks, doubtful = orphan_disks(cluster_id, (await cloud.volumes()).listed, machines, instances)
     loose, left = [], []
     for disk in disks:
         maker = await _maker(cloud, disk)

@@ -128,7 +128,7 @@ async def test_with_credentials_of_another_account_nothing_is_changed_and_nothin
     server.on("GET", "/volumes/trash", Reply(200, []))
     cloud.trust((await cloud.inventory()).account)
     assert await cloud.instance(ID) is None
-    assert await cloud.volumes() == ()
+    assert (await cloud.volumes()).listed == ()
     mount.write(id="client-of-another", secret="secret-two")
     account.secret = "secret-two"
     before = len(server.seen)

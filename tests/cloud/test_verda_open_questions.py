@@ -183,7 +183,7 @@ async def _life(scene: Scene, order: Order) -> None:
     gone = await cloud.instance(machine.id)
     assert gone is None or gone.state == "gone"
     assert all(one.state == "gone" for one in (await cloud.inventory()).instances)
-    assert await cloud.volumes() == ()
+    assert (await cloud.volumes()).listed == ()
     # What is gone can be asked to go again.
     assert _is_done(await cloud.delete(machine.id, machine.disks))
     assert _is_done(await cloud.delete_script(script_id))

@@ -27,7 +27,7 @@ from controller.cloud.verda.reads import Reads
 from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.cloudhealth import CloudHealth
-from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
+from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -113,7 +113,7 @@ class VerdaCloud:
     async def instance(self, instance_id: str) -> Instance | None:
         return await self._reads.instance(instance_id)
 
-    async def volumes(self) -> tuple[Volume, ...]:
+    async def volumes(self) -> Volumes:
         return await self._reads.volumes()
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
