@@ -20,7 +20,7 @@ from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
+from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
@@ -304,6 +304,10 @@ class Fleet:
             if m.phase is Phase.TOMBSTONE and now - m.gone_at > self.policy.deadlines.tombstone
         ]
         self.ledger.drop(old)
+
+    def possible(self, plan: Plan) -> Plan:
+        """What of it would be carried out now."""
+        return self._account.without_removals(plan)
 
     # -- apply ----------------------------------------------------------------------------------
 

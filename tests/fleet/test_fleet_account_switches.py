@@ -15,6 +15,7 @@ from controller.domain import names
 from controller.domain.cloudthings import Inventory, Volume
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
+from controller.domain.plan import Retire
 from controller.domain.reason import Reason
 from controller.fleet.cleanup import Cleanup, read
 from controller.fleet.orphans import survey
@@ -276,6 +277,8 @@ async def test_an_idle_machine_is_not_drained_while_it_cannot_be_removed() -> No
     assert controller.only.phase is Phase.READY
     (node,) = world.town.nodes.values()
     assert names.TAINT_DRAINING not in {taint.key for taint in node.taints}
+    assert not any(isinstance(action, Retire) for action in controller.plan.actions)
+    assert "credentials" in controller.plan.machines[node.name].message
     world.town.add_pod("next")
     await world.run(controller, 30)
     assert world.town.pods["default/next"].node
