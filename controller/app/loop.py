@@ -179,7 +179,7 @@ class Loop:
             await self.fleet.advance()
         snapshot = self.snapshot()
         started = self._monotonic()
-        self.plan = make_plan(snapshot)
+        self.plan = self.fleet.possible(make_plan(snapshot))
         self._metrics.plan_seconds.observe(self._monotonic() - started)
         self._metrics.show(self.plan, snapshot.machines)
         self._tell_of_pools()

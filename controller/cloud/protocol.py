@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from controller.domain.cloudhealth import CloudHealth
-from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
+from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Outcome
 from controller.domain.reason import Reason
 
@@ -58,7 +58,7 @@ class Cloud(Protocol):
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
         """Delete one machine and these disks, permanently. Safe to repeat; what is gone is `already_gone`."""
 
-    async def volumes(self) -> tuple[Volume, ...]:
+    async def volumes(self) -> Volumes:
         """Every disk that costs money or quota, those in the trash included (status `deleted`)."""
 
     async def delete_volume(self, volume_id: str) -> Outcome:

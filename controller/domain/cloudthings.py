@@ -122,6 +122,13 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: float = 0.0  # when it went into the trash
 
 
+class Volumes(msgspec.Struct, frozen=True, kw_only=True):
+    """Every disk of an account, those in the trash too. What it lacks is gone there, and nowhere else."""
+
+    listed: tuple[Volume, ...] = ()
+    account: str = ""  # see `Inventory.account`
+
+
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str

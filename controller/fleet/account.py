@@ -15,8 +15,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from controller.domain.cloudthings import Inventory
 from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Explanation, Plan, Retire
 from controller.domain.reason import Reason
 from controller.fleet.ledger import Ledger
 from controller.fleet.life import Seen
@@ -63,7 +66,17 @@ class Account:
             )
             return
         self._alone_since = 0.0
-        self._ledger.found_in(inventory.account, with_all=bool(at_stake))
+        before = self._ledger.account
+        self._ledger.found_in(inventory.account, with_all=known and bool(at_stake))
+        if before and not (ours or known):
+            log.warning(
+                "machines of the last account are given up, and with them whatever they have there",
+                extra={
+                    "account": before,
+                    "machines": ", ".join(sorted(machine.name for machine, _ in at_stake)),
+                    "disks": ", ".join(sorted(disk for machine, _ in at_stake for disk in machine.disks)),
+                },
+            )
         self._trust(inventory.account)
         ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not m.delete_at)
         self._tell(
@@ -71,6 +84,18 @@ class Account:
             "before it does, or these Nodes are not Ready any more"
             if ready and not known
             else ""
+        )
+
+    def without_removals(self, plan: Plan) -> Plan:
+        """While a strange account answers nothing is retired, and so nobody is told that it is."""
+        retired = [action.machine for action in plan.actions if isinstance(action, Retire)]
+        if not (self.strange and retired):
+            return plan
+        why = Explanation(Reason.VANISHED, self.doubt)
+        return replace(
+            plan,
+            actions=tuple(action for action in plan.actions if not isinstance(action, Retire)),
+            machines={**plan.machines, **dict.fromkeys(retired, why)},
         )
 
     def _still_there(self, at_stake: Sequence[tuple[Machine, Seen]], listed_at: float, now: float) -> bool:

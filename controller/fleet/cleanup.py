@@ -22,7 +22,6 @@ from controller.fleet.orphans import DISK, MACHINE, SCRIPT, TRASH, Account, Foun
 _REPEAT = 60.0  # an accepted delete without effect for so long is sent again
 _ROUND, _MOST_ROUND = 2.0, 10.0
 _LISTS = 2  # one list without a disk or a script proves nothing
-_HOPELESS = frozenset({Reason.UNAUTHORISED, Reason.BAD_REQUEST})
 
 LastLook = Callable[[str], Awaitable[str]]  # by hostname: why the machine must stay, or ""
 
@@ -33,7 +32,8 @@ async def read(cloud: Cloud) -> Account:
     if not inventory.complete:
         raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete; try again")
     cloud.trust(inventory.account)  # with credentials of another project everything would be gone
-    account = Account(inventory=inventory, volumes=await cloud.volumes(), scripts=await cloud.scripts(""))
+    disks = await cloud.volumes()
+    account = Account(inventory=inventory, volumes=disks.listed, scripts=await cloud.scripts(""))
     asked = {machine: await cloud.instance(machine) for machine in doubtful(account)}
     # A list may be empty once; what the cloud knows by its id is there.
     there = tuple(one for one in asked.values() if one is not None and one.state != "gone")
@@ -132,8 +132,7 @@ class Cleanup:
             self._tell(f"deleting: {found.kind} {found.name} ({found.id})")
             return
         task.message = outcome.message
-        if isinstance(outcome, Refused) and outcome.reason in _HOPELESS:
-            task.given_up = True
+        task.given_up = _is_hopeless(found.kind, outcome)
         if isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE:
             task.asked_at = self._clock()
 
@@ -166,7 +165,7 @@ class Cleanup:
         inventory = await self._cloud.inventory()
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
-        volumes = frozenset(volume.id for volume in await self._cloud.volumes())
+        volumes = frozenset(volume.id for volume in (await self._cloud.volumes()).listed)
         return {
             MACHINE: frozenset(one.id for one in inventory.instances if one.state != "gone"),
             DISK: volumes,
@@ -181,6 +180,13 @@ class Cleanup:
             return task.missing >= _LISTS
         instance = await self._cloud.instance(found.id)  # a list may lack a machine that lives
         return instance is None or instance.state == "gone"
+
+
+def _is_hopeless(kind: str, outcome: Outcome) -> bool:
+    """No patience changes it. A plain 400 to a machine's delete may be about a state that passes."""
+    if not isinstance(outcome, Refused):
+        return False
+    return outcome.reason is Reason.UNAUTHORISED or (kind != MACHINE and outcome.reason is Reason.BAD_REQUEST)
 
 
 def _disk_of(machine: Found, disk: str) -> Found:

@@ -20,7 +20,7 @@ from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Refusal, Retire
+from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
@@ -182,7 +182,7 @@ class Fleet:
     async def advance(self) -> None:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
-        self.reports = self._sightings.reports(self.ledger.machines.values())
+        self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
         fresh = self.inventory.complete and self._sightings.number > self._judged
         self._judged = self._sightings.number
         self.ledger.launched_by(now)
@@ -316,6 +316,10 @@ class Fleet:
             if m.phase is Phase.TOMBSTONE and now - m.gone_at > self.policy.deadlines.tombstone
         ]
         self.ledger.drop(old)
+
+    def possible(self, plan: Plan) -> Plan:
+        """What of it would be carried out now."""
+        return self._account.without_removals(plan)
 
     # -- apply ----------------------------------------------------------------------------------
 

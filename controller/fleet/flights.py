@@ -114,6 +114,11 @@ class Flights:
         """Its machine came and went: another one is needed by nobody."""
         return any(known == intent for _, known in self._closed.values())
 
+    @property
+    def unproven(self) -> dict[str, str]:
+        """By machine: disks that nobody saw go."""
+        return self._leaving.unproven
+
     def may_act(self) -> bool:
         return self._may_act()
 

@@ -2,8 +2,8 @@
 
 soft taint → look again → hard taint → a pause → evict → the consistent list, immediately before the
 delete → delete with its disks → proven gone → Node object, script, ledger entry. Up to the delete it
-can be called off, and then the taints come off again; a refusal always says why. The record is read
-anew after every wait: what others learned meanwhile is never overwritten.
+can be called off, and then the taints come off again; a refusal always says why; what follows the proof
+is in `closing`. The record is read anew after every wait: what others learned meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
-from controller.fleet.account import BELIEVED_AFTER, Account
+from controller.fleet.account import Account
+from controller.fleet.closing import POLL, Closing, look_up
 from controller.fleet.ledger import Ledger
 from controller.fleet.life import followed_again
 from controller.fleet.listener import Listener
@@ -28,7 +29,6 @@ from controller.fleet.tasks import Grounded, NotYet
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
-_POLL = 3.0
 _MOST_POLL = 30.0
 # An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
 _REPEAT = 60.0
@@ -60,9 +60,21 @@ class Leaving:
         self._sleep = sleep
         self._may_act = may_act
         self._account = account
-        self._closed = closed
+        self._closing = Closing(
+            ledger=ledger,
+            removal=removal,
+            listener=listener,
+            clock=clock,
+            sleep=sleep,
+            check=self._check,
+            closed=closed,
+        )
         self.called_off: set[str] = set()  # names of machines that are wanted after all
         self._kept: dict[str, Reason] = {}  # why failed machines could not go yet, told once
+
+    @property
+    def unproven(self) -> dict[str, str]:
+        return self._closing.unproven
 
     def _lead(self) -> None:
         if not self._may_act():
@@ -71,7 +83,7 @@ class Leaving:
     def _check(self) -> None:
         self._lead()
         if self._account.strange:
-            raise NotYet(self._account.doubt, _POLL)
+            raise NotYet(self._account.doubt, POLL)
 
     def _wanted_gone(self, name: str) -> Callable[[], None]:
         """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it."""
@@ -191,25 +203,27 @@ class Leaving:
     # -- the delete, and what follows -----------------------------------------------------------
 
     async def delete(self, policy: Policy, intent: str) -> None:
-        pause = _POLL
+        pause = POLL
         while (machine := self._in(intent, Phase.DELETING)) is not None and not machine.gone_at:
             self._check()
             if not machine.instance_id:
                 raise NotYet(f"the instance of {machine.name} is not known; the inventory will tell")
-            instance = await self._removal.look_up(machine.instance_id)
+            instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
             if instance is None:
                 if not machine.delete_at:
-                    await self._sleep(_POLL)  # nobody asked for its end: `_close` asks again, and not at once
+                    await self._sleep(
+                        POLL
+                    )  # nobody asked for its end: it is asked for again, and not at once
                 self._check()
-                self._ledger.change(intent, gone_at=self._clock(), gone_in=self._ledger.account)
+                self._ledger.change(intent, gone_at=self._clock(), gone_in=account)
                 await self._ledger.flush()
             elif instance.state == "leaving":
-                await self._sleep(_POLL)
+                await self._sleep(POLL)
             elif machine.reason is Reason.VANISHED and not machine.delete_at:
                 await self._back(intent)
                 return
             elif machine.delete_at and 0 <= self._clock() - machine.delete_at < _REPEAT:
-                await self._sleep(_POLL)
+                await self._sleep(POLL)
             else:
                 try:
                     why = await self._ask(policy, machine, instance)
@@ -221,7 +235,8 @@ class Leaving:
                     await self._sleep(pause)
                     pause = min(_MOST_POLL, pause * 2)
         if machine is not None:
-            await self._close(policy.cluster_id, intent)
+            self._kept.pop(machine.name, None)
+            await self._closing.close(policy.cluster_id, intent)
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]
@@ -244,50 +259,6 @@ class Leaving:
             return ""
         return getattr(outcome, "message", "") or "the cloud did not accept it"
 
-    async def _close(self, cluster_id: str, intent: str) -> None:
-        """The instance is gone: disks, Node, script, ledger entry."""
-        pause = _POLL
-        while (machine := self._ledger.machines.get(intent)) is not None:
-            await self._look_again(machine)
-            elsewhere = machine.gone_in not in ("", self._ledger.account)
-            if elsewhere and 0 <= self._clock() - machine.gone_at < BELIEVED_AFTER:
-                raise NotYet(f"the disks of {machine.name} are in another account", _MOST_POLL)
-            left = await self._removal.disks_left(cluster_id, machine)
-            if not left:
-                break
-            for volume in left:
-                self._check()
-                await self._removal.delete_disk(volume)
-            await self._sleep(pause)
-            pause = min(_MOST_POLL, pause * 1.5)
-        if machine is None:
-            return
-        self._check()
-        await self._removal.delete_node(machine, self._check)
-        if machine.script_id:
-            self._check()
-            await self._removal.delete_script(machine.script_id)
-        self._check()
-        if intent not in self._ledger.machines:
-            return
-        cost = self._ledger.close(self._ledger.machines[intent], self._clock())
-        self._kept.pop(machine.name, None)
-        self._closed(machine)
-        self._listener.removed(machine, cost)
-        await self._ledger.flush()
-
-    async def _look_again(self, machine: Machine) -> None:
-        """One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes.
-
-        What hid a vanished one may be over, too, and its Node may be Ready all the while.
-        """
-        if not machine.instance_id or await self._removal.look_up(machine.instance_id) is None:
-            return
-        self._check()
-        self._ledger.change(machine.intent, gone_at=0.0)
-        await self._ledger.flush()
-        raise NotYet(f"{machine.name} was believed to be gone and is there", _POLL)
-
     async def delete_extra(self, policy: Policy, intent: str, extra: Instance, price: Decimal) -> None:
         """A second instance of one intent: nobody needs it, and it may share its Node's name with the first."""
         machine = self._ledger.machines.get(intent)
@@ -307,7 +278,7 @@ class Leaving:
         self._check()
         outcome = await self._removal.delete(instance, ())
         if not _is_done(outcome):
-            raise NotYet(f"second instance {extra.id} of {machine.name} is not deleted", _POLL)
+            raise NotYet(f"second instance {extra.id} of {machine.name} is not deleted", POLL)
         now = self._clock()
         self._ledger.book(price, instance.created_at, now, now)
         log.warning("surplus instance deleted", extra={"machine": machine.name, "instance": extra.id})

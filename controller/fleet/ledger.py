@@ -191,13 +191,15 @@ class Ledger:
             self._dirty = True
 
     def found_in(self, account: str, *, with_all: bool = False) -> None:
-        """Our machines are in this account, or there are none yet. `with_all`: what is gone was there, too."""
+        """Our machines are in this account, or there are none yet. `with_all`: it is the last one by
+        another name, so what went there went here."""
         if self.account == account:
             return
         self._dirty = True
-        self.account = account
+        before, self.account = self.account, account
         if with_all:
-            self.put(*(replace(m, gone_in=account) for m in list(self.machines.values()) if m.gone_in))
+            there = [m for m in self.machines.values() if m.gone_in and m.gone_in == before]
+            self.put(*(replace(m, gone_in=account) for m in there))
 
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
-from controller.domain.cloudthings import Instance, Volume
+from controller.domain.cloudthings import Instance, Volume, Volumes
 from controller.domain.kube import DisruptionBudget, Node, Pod, Taint
 from controller.domain.machine import Machine
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -161,12 +161,13 @@ class Removal:
         named = tuple(d for d in dict.fromkeys((*disks, *instance.disks)) if d in attached)
         return await self._cloud.delete(instance.id, named)
 
-    async def disks_left(self, cluster_id: str, machine: Machine) -> tuple[Volume, ...]:
+    async def disks_left(self, cluster_id: str, machine: Machine) -> Volumes:
         """Disks that came with a machine that is gone. Raises CloudError when nobody can say.
 
         Ours by two marks: recorded as its system disk and not in use elsewhere, or its name and tags.
         """
-        return tuple(v for v in await self._cloud.volumes() if _is_left_of(v, cluster_id, machine))
+        disks = await self._cloud.volumes()
+        return replace(disks, listed=tuple(v for v in disks.listed if _is_left_of(v, cluster_id, machine)))
 
     async def delete_disk(self, volume: Volume) -> None:
         if volume.status != "deleting":

@@ -73,7 +73,7 @@ async def find(
     """`inventory`: the last complete list. The row of a machine that is gone may stand in it for long."""
     instances = {instance.id for instance in inventory.instances if instance.state != "gone"}
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
-    disks, doubtful = orphan_disks(cluster_id, await cloud.volumes(), machines, instances)
+    disks, doubtful = orphan_disks(cluster_id, (await cloud.volumes()).listed, machines, instances)
     loose, left = [], []
     for disk in disks:
         maker = await _maker(cloud, disk)

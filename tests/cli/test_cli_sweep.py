@@ -313,6 +313,49 @@ async def test_a_machine_that_still_boots_goes_as_soon_as_the_cloud_allows(accou
     assert account.things() == {"instance": set(), "volume": set(), "trash": set(), "script": set()}
 
 
+@pytest.mark.parametrize("as_207", [False, True])
+@pytest.mark.parametrize("status", [400, 403])
+async def test_a_machine_goes_as_soon_as_the_cloud_allows_whatever_state_refuses_and_however(
+    account: Account, status: int, as_207: bool
+) -> None:
+    refusing = ["new", "ordered", "provisioning", "validating"]
+    account.state.change(
+        account.state.settings.changed(
+            {
+                "undeletable_statuses": refusing,
+                "action_refused_status": status,
+                "refusals_as_207": as_207,
+                "all_refused_status": status if as_207 and status == 400 else 207,
+                "ordered_s": 60,
+                "provisioning_s": 60,
+            }
+        )
+    )
+    account.machine(description=f"gpuas home {INTENT}", running=False, **MARKS)
+    code, told, _ = await account.sweep(apply=True)
+    assert code == 0, told
+    assert account.things() == {"instance": set(), "volume": set(), "trash": set(), "script": set()}
+
+
+async def test_a_machine_whose_delete_is_refused_in_words_that_nobody_knows_is_asked_to_go_again(
+    account: Account,
+) -> None:
+    account.machine(description=f"gpuas home {INTENT}", **MARKS)
+    words = {"code": "invalid_request", "message": "The host is being moved"}
+    rule = {
+        "method": "PUT",
+        "path": "/instances",
+        "fault": "answer",
+        "status": 400,
+        "body": words,
+        "times": 3,
+    }
+    account.faults.replace([rule])
+    code, told, _ = await account.sweep(apply=True)
+    assert code == 0, told
+    assert account.things()["instance"] == set()
+
+
 async def test_what_does_not_go_in_time_is_told(account: Account) -> None:
     account.world.state.settings.undeletable_statuses.append("running")
     one = account.machine(description=f"gpuas home {INTENT}", **MARKS)

@@ -6,14 +6,16 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from controller.app.parts import Now, make_cloud
 from controller.cloud.protocol import CloudError
 from controller.cloud.verda.calls import READ_THREADS
+from controller.cloud.verda.parsing import volume
 from controller.cloud.verda.provider import VerdaCloud
-from controller.cloud.verda.wire import Login
+from controller.cloud.verda.wire import Answer, Login
 from controller.config.credentials import files_of
 from controller.config.load import load
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -128,7 +130,7 @@ async def test_with_credentials_of_another_account_nothing_is_changed_and_nothin
     server.on("GET", "/volumes/trash", Reply(200, []))
     cloud.trust((await cloud.inventory()).account)
     assert await cloud.instance(ID) is None
-    assert await cloud.volumes() == ()
+    assert (await cloud.volumes()).listed == ()
     mount.write(id="client-of-another", secret="secret-two")
     account.secret = "secret-two"
     before = len(server.seen)
@@ -147,6 +149,10 @@ async def test_with_credentials_of_another_account_nothing_is_changed_and_nothin
         with pytest.raises(CloudError, match="another project") as caught:
             await read()
         assert caught.value.reason is Reason.UNAUTHORISED
+    assert [f"{seen.method} {seen.path}" for seen in server.seen[before:]] == []
+    for path in ("/volumes", "/volumes/trash"):
+        with pytest.raises(CloudError, match="another project"):
+            await cloud._reads._every_volume(path, volume)
     assert len(server.seen) == before
     cloud.trust((await cloud.inventory()).account)
     assert await cloud.create(ORDER) == Happened(ID)
@@ -175,6 +181,46 @@ async def test_an_account_is_told_apart_by_client_and_address_and_tells_neither(
     assert len({here, of("client-of-another"), of("client-of-ours", "http://emulator.example/v1")}) == 3
     assert "client" not in here
     assert len(here) == 16
+    for same in ("https://api.example/v1/", "https://API.Example/v1", " HTTPS://api.example/v1 "):
+        assert of("client-of-ours", same) == here
+    assert of("client-of-ours", "https://api.example/V1") != here
+
+
+async def test_tags_that_one_account_refuses_are_tried_again_in_another(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    no_tags = refusal(400, "invalid_request", ["property tags should not exist"])
+    server.on("POST", "/instances", no_tags, Reply(202, ID))
+    for _ in range(2):
+        assert await cloud.create(ORDER) == Happened(ID)
+    mount.write(id="client-of-another", secret="secret-two")
+    await cloud.inventory()
+    assert await cloud.create(ORDER) == Happened(ID)
+    assert ["tags" in seen.body for seen in server.of("POST", "/instances")] == [True, False, False, True]
+
+
+async def test_disks_and_trash_of_different_accounts_are_no_list(
+    server: Stub, mount: Mount, cloud: VerdaCloud
+) -> None:
+    """The credentials change between the two questions."""
+    held = threading.Event()
+    kept = cloud._line.send
+
+    def in_turn(method: str, path: str, **words: Any) -> Answer:
+        if path == "/volumes/trash":
+            held.wait(5)
+            mount.write(id="client-of-another", secret="secret-two")
+        try:
+            return kept(method, path, **words)
+        finally:
+            held.set()
+
+    server.on("GET", "/volumes", Reply(200, []))
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    cloud._line.send = in_turn  # type: ignore[method-assign]
+    with pytest.raises(CloudError, match="changed on the way"):
+        await cloud.volumes()
+    assert (await cloud.volumes()).account == (await cloud.inventory()).account
 
 
 async def test_other_credentials_are_counted_before_anything_goes_out_with_them(

@@ -141,7 +141,7 @@ async def test_a_machine_carries_every_mark_that_its_order_gave_it(scene: Scene,
     assert instance.created_at == pytest.approx(START, abs=1)
     listed = await scene.cloud.inventory()
     assert (listed.instances, listed.complete) == ((instance,), True)
-    (disk,) = await scene.cloud.volumes()
+    (disk,) = (await scene.cloud.volumes()).listed
     assert (disk.id, disk.name, disk.is_os, disk.size_gb) == (
         instance.os_volume_id,
         order.hostname,
@@ -155,7 +155,7 @@ async def test_an_evicted_spot_machine_leaves_no_disk(scene: Scene) -> None:
     instance = await scene.order_running(SPOT_ORDER)
     lifecycle.evict(scene.world.state, scene.world.state.instances[instance.id])
     scene.wait(1000)
-    assert await scene.cloud.volumes() == ()
+    assert (await scene.cloud.volumes()).listed == ()
     assert (await scene.cloud.inventory()).instances == ()
 
 
@@ -249,7 +249,7 @@ async def test_a_machine_is_deleted_as_soon_as_the_cloud_allows_with_its_disk(
     assert await scene.cloud.delete(instance_id, disks) == Happened(instance_id)  # safe to repeat
     scene.wait(200)
     assert (await scene.cloud.inventory()).instances == ()
-    assert await scene.cloud.volumes() == ()  # not even in the trash
+    assert (await scene.cloud.volumes()).listed == ()  # not even in the trash
     gone = await scene.cloud.instance(instance_id)
     assert gone is not None
     assert gone.state == "gone"
@@ -284,7 +284,7 @@ async def test_a_disk_nobody_knows_does_not_keep_its_machine(scene: Scene) -> No
     disks = ("11111111-2222-4333-8444-555555555555", *instance.disks)
     assert await scene.cloud.delete(instance.id, disks) == Happened(instance.id)
     scene.wait(500)
-    assert await scene.cloud.volumes() == ()
+    assert (await scene.cloud.volumes()).listed == ()
 
 
 @pytest.mark.parametrize("status", [204, 400])
@@ -297,7 +297,7 @@ async def test_a_disk_that_was_left_behind_can_be_deleted_also_from_the_trash(
     assert refused(await scene.cloud.delete_volume(disk)) is Reason.NOT_ALLOWED_YET
     assert await scene.cloud.delete(instance.id, ()) == Happened(instance.id)
     scene.wait(500)
-    assert [(one.id, one.status) for one in await scene.cloud.volumes()] == [(disk, "detached")]
+    assert [(one.id, one.status) for one in (await scene.cloud.volumes()).listed] == [(disk, "detached")]
     trash = scene.world.state.volumes[disk]
     trash.fate, trash.status = "move_to_trash", "deleted"
     assert await scene.cloud.delete_volume(disk) == Happened(disk)

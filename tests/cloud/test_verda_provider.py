@@ -226,6 +226,11 @@ async def test_an_instance_that_is_not_known_is_none(server: Stub, world: World,
     "reply",
     [
         Reply(404, "<html>"),
+        Reply(404, ""),
+        Reply(404, "404 page not found\n"),
+        Reply(404, "default backend - 404"),
+        Reply(404, {"message": "no Route matched with those values"}),
+        Reply(404, {"error": "Not Found"}),
         refusal(400, "invalid_request", "other"),
         Reply(200, "[]"),
         Reply(200, "{}"),
@@ -636,7 +641,7 @@ async def test_disks_are_listed_with_those_in_the_trash(server: Stub, world: Wor
     server.on("GET", "/volumes", Reply(200, [os_disk, {"id": "b", "status": "detached", "size": 50}]))
     trash = [{"id": "b", "status": "detached"}, {"id": "c"}, {"id": "d", "is_permanently_deleted": True}]
     server.on("GET", "/volumes/trash", Reply(200, trash))
-    found = await world.cloud.volumes()
+    found = (await world.cloud.volumes()).listed
     assert [(disk.id, disk.status) for disk in found] == [
         ("a", "attached"),
         ("b", "deleted"),

@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "a page": HTML,
     "a list of nothing": [],
     "a text": "Rate limit!",
+    "words of a gateway": {"message": "no Route matched with those values"},
 }
 CALLS = {
     "an order": Call.CREATE,
@@ -167,4 +168,4 @@ async def test_a_fault_ends_as_its_row_says(scene: Scene, row: list[str]) -> Non
     scene.wait(500)
     left = await scene.cloud.instance(standing.id)
     assert left is None or left.state == "gone"
-    assert standing.os_volume_id not in [disk.id for disk in await scene.cloud.volumes()]
+    assert standing.os_volume_id not in [disk.id for disk in (await scene.cloud.volumes()).listed]

@@ -19,7 +19,16 @@ from controller.cloud.protocol import CloudError, Order
 from controller.cluster.protocol import ClusterError, Stored, Subject
 from controller.domain import names
 from controller.domain.cloudhealth import CloudHealth
-from controller.domain.cloudthings import Catalogue, Instance, InstanceType, Inventory, Offer, Script, Volume
+from controller.domain.cloudthings import (
+    Catalogue,
+    Instance,
+    InstanceType,
+    Inventory,
+    Offer,
+    Script,
+    Volume,
+    Volumes,
+)
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, PodShape, Taint
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
@@ -322,9 +331,11 @@ class Hands:
             self.account.volumes[disk] = replace(self.account.volumes[disk], status="deleting")
             self.account.ended[disk] = self.account.time.now
 
-    async def volumes(self) -> tuple[Volume, ...]:
-        result: tuple[Volume, ...] = await self._call(
-            "volumes", "", lambda: tuple(self.account.volumes.values())
+    async def volumes(self) -> Volumes:
+        result: Volumes = await self._call(
+            "volumes",
+            "",
+            lambda: Volumes(listed=tuple(self.account.volumes.values()), account=self.account.name),
         )
         return result
 

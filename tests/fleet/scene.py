@@ -126,9 +126,8 @@ class Controller:
             await self.fleet.rebuild()
         await self.fleet.advance()
         if decide:
-            self.plan = make_plan(
-                picture.take(self.fleet.policy, self.hands, self.fleet, self.world.time.now)
-            )
+            snapshot = picture.take(self.fleet.policy, self.hands, self.fleet, self.world.time.now)
+            self.plan = self.fleet.possible(make_plan(snapshot))
             await self.fleet.apply(self.plan.actions)
 
     def buy(self, *pods: str) -> Machine:

@@ -59,6 +59,8 @@ def test_types_and_storage_prices_are_public_and_the_rest_is_not() -> None:
     for path, status in (
         ("/instance-types", 200),
         ("/volume-types", 200),
+        ("/cluster-types", 200),
+        ("/container-types", 200),
         ("/images", 401),
         ("/locations", 401),
         ("/instance-availability", 401),

@@ -98,7 +98,7 @@ def _market() -> set[Seen]:
     cloud = Cloud()
     for path in ("instance-types", "instances/types", "volume-types", "locations", "images", "images/cluster",
                  "instance-availability", "balance", "long-term/periods", "long-term/periods/instances",
-                 "long-term/periods/clusters"):  # fmt: skip
+                 "long-term/periods/clusters", "cluster-types", "container-types"):  # fmt: skip
         cloud.get(f"/{path}")
     cloud.send("GET", "/instance-types/price-history")
     cloud.send("GET", "/images?instance_type=none")

@@ -61,18 +61,25 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
     "gone: delete": (
         r"invalid instance id",
+        r"instance ([0-9a-f-]{36} )?not found",
         r"discontinue an? (already )?discontinued\b",
         r"discontinue an? (already )?deleted\b",
         r"discontinue an? (already )?deleting\b",
     ),
-    "gone: delete volume": (r"invalid volume id", r"already (permanently )?deleted"),
-    "gone: delete script": (r"invalid (startup )?script id",),
-    "not yet: delete": (r"provisioning", r"not allowed"),
+    "gone: delete volume": (
+        r"invalid volume id",
+        r"volume ([0-9a-f-]{36} )?not found",
+        r"already (permanently )?deleted",
+    ),
+    "gone: delete script": (r"invalid (startup )?script id", r"script ([0-9a-f-]{36} )?not found"),
+    # Which states refuse a delete is not published: whatever state is named, it passes.
+    "not yet: delete": (r"provisioning", r"discontinue an? \w+ instance", r"not allowed"),
     "not yet: delete volume": (r"attached", r"not allowed"),
     "not yet: delete script": (r"not allowed",),
 }
 ABOUT_THE_STATE = (400, 403, 409, 422)  # what an impossible action was answered with over the years
 
+_OF_RESULTS = {403: "forbidden_action", 404: "not_found"}  # a result has a status and no code
 _NAMES = ("id", "instanceId")  # of whom an object speaks
 _CREATES = (Call.CREATE, Call.CREATE_SCRIPT)
 _LONGEST_MESSAGE = 230
@@ -126,9 +133,6 @@ def _of_delete(status: int, body: str, call: Call, retry_after: float | None, ta
     if 200 <= status < 300:
         return _of_results(status, body, call, retry_after, target)
     code, message = error_of(body)
-    if status == 404 and body.lstrip().startswith("<"):
-        # A page of HTML comes from a proxy or from a wrong base URL, and proves nothing.
-        return Unknown(_told(call, status, code, message))
     return _of_refused_delete(status, code, message, call, retry_after, target)
 
 
@@ -138,6 +142,9 @@ def _of_refused_delete(
     told = _told(call, status, code, message)
     reason = REFUSALS.get(status)
     if reason is None:
+        return Unknown(told)
+    if status == 404 and code != "not_found" and not _says(f"gone: {call}", message):
+        # Whatever stands in front of the API, or at a wrong base URL, has such an answer too: it proves nothing.
         return Unknown(told)
     another = call is Call.DELETE and _says("volumes", message)  # the machine may well be there
     if (status == 404 and not another) or (status in ABOUT_THE_STATE and _says(f"gone: {call}", message)):
@@ -176,7 +183,7 @@ def _complains(row: Mapping[str, Any], call: Call) -> bool:
     return (
         any(row.get(key) for key in ("code", "error", "errors"))
         or _word(row.get("success")) == "false"
-        or any(int(number) >= 400 for number in numbers)
+        or any(len(number) > 3 or int(number) >= 400 for number in numbers)
         # A disk may be answered with as it is by now; a machine that is described is not a deleted one, and of
         # one that somebody has words about nobody knows.
         or (
@@ -204,7 +211,7 @@ def _refusal_within(status: int, value: Any, target: str) -> tuple[int, str, str
     inner = row.get("statusCode")
     # Without a status of its own the sentence decides, like that of any refusal.
     inner = inner if isinstance(inner, int) and inner >= 400 else 400
-    return inner, "forbidden_action" if inner == 403 else "", message_of(row.get("error"))
+    return inner, _OF_RESULTS.get(inner, ""), message_of(row.get("error"))
 
 
 def _rows(value: Any) -> list[Mapping[str, Any]]:

@@ -70,6 +70,11 @@ class Line:
         self.trusted: str | None = None  # the account that our things are in; None: any
         self.base_url = login().base_url
 
+    @property
+    def account(self) -> str:
+        """That of the last call."""
+        return self._held[0].account if self._held is not None else ""
+
     def send(self, method: str, path: str, *, about_ours: bool = False, **words: Any) -> Answer:
         account, talk = self._talk(about_ours)
         try:

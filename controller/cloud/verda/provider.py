@@ -27,7 +27,7 @@ from controller.cloud.verda.reads import Reads
 from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.cloudhealth import CloudHealth
-from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
+from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -75,7 +75,7 @@ class VerdaCloud:
         self._clock = clock
         self._monotonic = monotonic
         self._create_within = create_within
-        self._takes_tags = True
+        self._without_tags: set[str] = set()  # accounts that refused them
         self._hide = hide
         self._line = Line(
             login or (lambda: fixed),
@@ -113,7 +113,7 @@ class VerdaCloud:
     async def instance(self, instance_id: str) -> Instance | None:
         return await self._reads.instance(instance_id)
 
-    async def volumes(self) -> tuple[Volume, ...]:
+    async def volumes(self) -> Volumes:
         return await self._reads.volumes()
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
@@ -124,14 +124,14 @@ class VerdaCloud:
 
     async def create(self, order: Order) -> Outcome:
         until = self._monotonic() + self._create_within
-        with_tags = self._takes_tags and bool(order.tags)
+        with_tags = bool(order.tags) and self._line.account not in self._without_tags
         outcome, answer = await self._create(order, until, with_tags=with_tags)
         if with_tags and answer is not None and is_about_tags(answer.status, answer.text):
             # Refused, so nothing was bought; hostname and description are marks enough.
             log.warning("ordered again without tags, which were refused", extra={"machine": order.hostname})
             outcome, _ = await self._create(order, until, with_tags=False)
             if isinstance(outcome, Happened):
-                self._takes_tags = False
+                self._without_tags.add(answer.account)
         return outcome
 
     async def _create(self, order: Order, until: float, *, with_tags: bool) -> tuple[Outcome, Answer | None]:

@@ -20,7 +20,15 @@ from controller.cloud.verda.answers import Call, classify
 from controller.cloud.verda.calls import Calls
 from controller.cloud.verda.offers import offers
 from controller.cloud.verda.wire import Answer
-from controller.domain.cloudthings import Catalogue, Instance, InstanceType, Inventory, Script, Volume
+from controller.domain.cloudthings import (
+    Catalogue,
+    Instance,
+    InstanceType,
+    Inventory,
+    Script,
+    Volume,
+    Volumes,
+)
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 
@@ -96,19 +104,22 @@ class Reads:
         except parsing.Unreadable as problem:
             raise _unusable(path, str(problem)) from None
 
-    async def volumes(self) -> tuple[Volume, ...]:
-        kept, trash = await asyncio.gather(
+    async def volumes(self) -> Volumes:
+        (kept, account), (trash, other) = await asyncio.gather(
             self._every_volume("/volumes", parsing.volume), self._every_volume("/volumes/trash", _trashed)
         )
+        if account != other:
+            raise _unusable("/volumes/trash", "the credentials changed on the way")
         found = {volume.id: volume for volume in (*kept, *trash)}
-        return tuple(volume for volume in found.values() if volume.status != _PURGED)
+        listed = tuple(volume for volume in found.values() if volume.status != _PURGED)
+        return Volumes(listed=listed, account=account)
 
-    async def _every_volume(self, path: str, parse: Parse[Volume]) -> tuple[Volume, ...]:
+    async def _every_volume(self, path: str, parse: Parse[Volume]) -> tuple[tuple[Volume, ...], str]:
         answer = await self._calls.read(path)
         found, broken = _rows(answer, parse, path)
         if _is_cut(answer, len(found) + broken):
             raise _unusable(path, _SHORT)
-        return found
+        return found, answer.account
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
         """With a prefix, a list that is shorter than its count may be all there is."""

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -59,10 +60,18 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     def account(self) -> str:
         """Tells accounts apart, and nothing else. A secret that is replaced alone leaves the account the same; at
         another address an emulator may take any client."""
-        return hashlib.sha256(f"{self.base_url}\0{self.client_id}".encode()).hexdigest()[:16]
+        where = f"{_plain_url(self.base_url)}\0{self.client_id}"
+        return hashlib.sha256(where.encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return f"Login(base_url={self.base_url!r})"
+
+
+def _plain_url(url: str) -> str:
+    """One spelling for one address."""
+    parts = urlsplit(url.strip())
+    user, at, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=user + at + host.lower(), path=parts.path.rstrip("/")).geturl()
 
 
 class Trouble(Exception):

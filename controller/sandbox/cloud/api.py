@@ -54,6 +54,16 @@ PUBLIC = (
     ),
     *(
         route(
+            f"GET /{kind}-types",
+            "Types of what this cloud does not model: none",
+            lambda s, r, p: Response.of_json(200, []),
+            ok(many(TEXT)),
+            public=True,
+        )
+        for kind in ("cluster", "container")
+    ),
+    *(
+        route(
             f"GET /long-term/periods{path}",
             "Periods of long-term contracts",
             lambda s, r, p: market.periods(),

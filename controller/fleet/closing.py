@@ -1,0 +1,133 @@
+"""What follows when an instance is gone: its disks, Node, script and ledger entry.
+
+A machine is gone where it was. To another account its disks are unknown, which looks as if they were gone; so
+that there is none counts only in the account that proved the machine's end, or in one that has shown one of
+them: ids are unique, so it is the same account by another client. Where that account does not answer any more,
+the entry goes after a long time, and what nobody saw go is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from controller.domain.cloudthings import Instance, Volumes
+from controller.domain.machine import Machine
+from controller.fleet.account import BELIEVED_AFTER
+from controller.fleet.ledger import Ledger
+from controller.fleet.listener import Listener
+from controller.fleet.removal import Removal
+from controller.fleet.tasks import NotYet
+
+log = logging.getLogger("gpu_autoscaler.fleet")
+
+POLL = 3.0
+_MOST_POLL = 30.0
+
+
+async def look_up(ledger: Ledger, removal: Removal, instance_id: str) -> tuple[Instance | None, str]:
+    """The instance by its id, and the account that was asked. Raises NotYet when nobody can say which one was."""
+    account = ledger.account
+    instance = await removal.look_up(instance_id)
+    if instance is None and ledger.account != account:
+        raise NotYet("the account changed on the way", POLL)
+    return instance, account
+
+
+class Closing:
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        removal: Removal,
+        listener: Listener,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        check: Callable[[], None],
+        closed: Callable[[Machine], None],
+    ) -> None:
+        self._ledger = ledger
+        self._removal = removal
+        self._listener = listener
+        self._clock = clock
+        self._sleep = sleep
+        self._check = check
+        self._closed = closed
+        self._elsewhere: dict[str, float] = {}  # by intent: since when another account answers
+        self._forgotten: dict[str, str] = {}  # by machine: disks that nobody saw go
+
+    @property
+    def unproven(self) -> dict[str, str]:
+        """By machine: what another account may have, as far as this process knows."""
+        waiting = [m for m in self._ledger.machines.values() if m.intent in self._elsewhere]
+        return {m.name: _words(m) for m in waiting} | self._forgotten
+
+    async def close(self, cluster_id: str, intent: str) -> None:
+        pause, asked = POLL, await self._look_again(intent)
+        while (machine := self._ledger.machines.get(intent)) is not None:
+            disks = await self._removal.disks_left(cluster_id, machine)
+            if asked not in (None, disks.account):
+                raise NotYet("the account changed on the way", POLL)
+            proven = self._counts(machine, disks)
+            if not disks.listed:
+                break
+            for volume in disks.listed:
+                self._check()
+                await self._removal.delete_disk(volume)
+            await self._sleep(pause)
+            pause = min(_MOST_POLL, pause * 1.5)
+        if machine is None:
+            return
+        self._check()
+        await self._removal.delete_node(machine, self._check)
+        if machine.script_id:
+            self._check()
+            await self._removal.delete_script(machine.script_id)
+        self._check()
+        if intent not in self._ledger.machines:
+            return
+        cost = self._ledger.close(self._ledger.machines[intent], self._clock())
+        self._elsewhere.pop(intent, None)
+        if not proven:
+            self._forgotten[machine.name] = why = f"{_words(machine)}; it is forgotten: look for them there"
+            log.warning(why, extra={"machine": machine.name, "disks": ", ".join(machine.disks)})
+        self._closed(machine)
+        self._listener.removed(machine, cost)
+        await self._ledger.flush()
+
+    async def _look_again(self, intent: str) -> str | None:
+        """The account that was asked once more; None where there is no id to ask for.
+
+        One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes; and what hid
+        a vanished one may be over, and its Node be Ready all the while.
+        """
+        machine = self._ledger.machines.get(intent)
+        if machine is None or not machine.instance_id:
+            return None
+        instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
+        if instance is None:
+            return account
+        self._check()
+        self._ledger.change(intent, gone_at=0.0)
+        await self._ledger.flush()
+        raise NotYet(f"{machine.name} was believed to be gone and is there", POLL)
+
+    def _counts(self, machine: Machine, disks: Volumes) -> bool:
+        """Whether it proves anything that this list lacks a disk of the machine. Raises NotYet: perhaps later."""
+        if machine.gone_in not in ("", disks.account):
+            if not any(volume.id in machine.disks for volume in disks.listed):
+                now = self._clock()
+                since = self._elsewhere.setdefault(machine.intent, now)
+                if not 0 <= now - since < BELIEVED_AFTER:
+                    if since <= now:
+                        return False
+                    self._elsewhere[machine.intent] = now  # a clock that jumped back begins anew
+                raise NotYet(_words(machine), _MOST_POLL)
+            self._ledger.change(machine.intent, gone_in=disks.account)
+        self._elsewhere.pop(machine.intent, None)
+        return True
+
+
+def _words(machine: Machine) -> str:
+    which = f" ({', '.join(machine.disks)})" if machine.disks else ""
+    return f"{machine.name} is gone, and its disks{which} are in another account than the one that answers"
