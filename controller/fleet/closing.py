@@ -72,18 +72,18 @@ class Closing:
             if not disks.listed:
                 break
             for volume in disks.listed:
-                self._check()
+                self._still_gone(intent)
                 await self._removal.delete_disk(volume)
             await self._sleep(pause)
             pause = min(_MOST_POLL, pause * 1.5)
         if machine is None:
             return
-        self._check()
-        await self._removal.delete_node(machine, self._check)
+        self._still_gone(intent)
+        await self._removal.delete_node(machine, lambda: self._still_gone(intent))
         if machine.script_id:
-            self._check()
+            self._still_gone(intent)
             await self._removal.delete_script(machine.script_id)
-        self._check()
+        self._still_gone(intent)
         if intent not in self._ledger.machines:
             return
         cost = self._ledger.close(self._ledger.machines[intent], self._clock())
@@ -94,6 +94,13 @@ class Closing:
         self._closed(machine)
         self._listener.removed(machine, cost)
         await self._ledger.flush()
+
+    def _still_gone(self, intent: str) -> None:
+        """A list may show it meanwhile, and then it is followed again."""
+        self._check()
+        machine = self._ledger.machines.get(intent)
+        if machine is not None and not machine.gone_at:
+            raise NotYet(f"{machine.name} was believed to be gone and is there", POLL)
 
     async def _look_again(self, intent: str) -> str | None:
         """The account that was asked once more; None where there is no id to ask for.

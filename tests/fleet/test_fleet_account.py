@@ -374,3 +374,22 @@ async def test_a_restart_takes_the_marks_of_a_removal_off_a_machine_that_was_see
     assert again.only.phase is Phase.READY
     assert world.town.nodes[machine.name].taints == ()
     assert not again.only.drain_at
+
+
+async def test_a_record_whose_machine_is_seen_while_it_is_closed_is_kept() -> None:
+    world = World()
+    controller = await at_work(world)
+    hidden = moved(world.account)
+    await world.until(controller, Phase.DELETING)
+    gate = controller.hands.gates["volumes"] = asyncio.Event()
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
+    (node,) = world.town.nodes
+    world.town.lose(node)
+    world.account.instances.update(hidden)
+    await world.run(controller, 10)
+    gate.set()
+    await world.run(controller, 120)
+    assert controller.only.phase is Phase.READY
+    assert list(world.town.nodes) == [node]
+    assert "d-i-1" in world.account.volumes
+    assert len(world.account.orders) == 1
