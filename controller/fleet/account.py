@@ -78,7 +78,7 @@ class Account:
                 },
             )
         self._trust(inventory.account)
-        ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not m.delete_at)
+        ready = sorted(m.name for m, seen in at_stake if _is_ready(seen) and not _told_to_end(m))
         self._tell(
             f"the cloud knows none of the machines whose Nodes are Ready ({_few(ready)}): nothing is ordered "
             "before it does, or these Nodes are not Ready any more"
@@ -117,19 +117,19 @@ class Account:
 
 
 def _at_stake(machine: Machine) -> bool:
-    """It may be there, or come: the end that was asked for is not proven, nor did the cloud itself tell it.
+    """It may be there, or come: the end that was asked for, or that the cloud told of, is not proven.
 
-    Of those believed to have vanished the ones that lists merely did not show.
+    So may one that lists merely did not show, whatever was answered since.
     """
     if machine.phase is Phase.TOMBSTONE:
         return False
-    if machine.phase is Phase.DELETING and machine.delete_at:
-        return not machine.gone_at
-    return (
-        machine.phase is not Phase.DELETING
-        or machine.reason is not Reason.VANISHED
-        or machine.absent_lists > 0
-    )
+    return not (_told_to_end(machine) and machine.gone_at)
+
+
+def _told_to_end(machine: Machine) -> bool:
+    """By us, or the cloud itself told that it ends."""
+    vanished = machine.phase is Phase.DELETING and machine.reason is Reason.VANISHED
+    return machine.delete_at > 0 or (vanished and not machine.absent_lists)
 
 
 def _certain(machine: Machine) -> bool:

@@ -214,8 +214,8 @@ class Leaving:
                     await self._sleep(
                         POLL
                     )  # nobody asked for its end: it is asked for again, and not at once
-                self._check()
-                self._ledger.change(intent, gone_at=self._clock(), gone_in=account)
+                self._lead()
+                self._ledger.change(intent, gone_at=self._clock(), gone_in=machine.gone_in or account)
                 await self._ledger.flush()
             elif instance.state == "leaving":
                 await self._sleep(POLL)

@@ -192,7 +192,7 @@ class Ledger:
 
     def found_in(self, account: str, *, with_all: bool = False) -> None:
         """Our machines are in this account, or there are none yet. `with_all`: it is the last one by
-        another name, so what went there went here."""
+        another name, so what went there went here; else what is not known to be gone stays where it was."""
         if self.account == account:
             return
         self._dirty = True
@@ -200,6 +200,9 @@ class Ledger:
         if with_all:
             there = [m for m in self.machines.values() if m.gone_in and m.gone_in == before]
             self.put(*(replace(m, gone_in=account) for m in there))
+        elif before:
+            left = [m for m in self.machines.values() if not m.gone_in and m.phase is not Phase.TOMBSTONE]
+            self.put(*(replace(m, gone_in=before) for m in left))
 
     def disappoint(self, pod: str, machine: str) -> None:
         """The machine was bought for the pod and goes again, and the pod still waits."""

@@ -770,3 +770,75 @@ async def test_a_machine_that_vanished_is_asked_for_twice_and_no_more() -> None:
     assert controller.ledger.machines == {}
     assert "d-i-1" not in world.account.volumes
     assert len(asked) == 3  # once for the list that lacks it, and twice before its record goes
+
+
+async def test_a_machine_that_was_evicted_and_is_still_leaving_is_not_taken_for_gone_there() -> None:
+    world = World()
+    world.town.not_ready = 0
+    controller = await at_work(world)
+    world.town.pods.clear()
+    left = replace(world.account.volumes["d-i-1"], tags=())
+    world.account.volumes["d-i-1"] = left
+    world.account.end("i-1", "deleting")
+    world.happen()
+    await controller.look()
+    await world.time.settle()
+    assert (controller.only.phase, controller.only.gone_at) == (Phase.DELETING, 0.0)
+    other = elsewhere(world, controller)
+    world.town.add_pod("next")
+    await world.run(controller, 120, step=1)
+    assert controller.only.gone_at == 0.0
+    assert controller.ledger.account == "home"
+    assert other.orders == []
+    world.town.pods.clear()
+    back(world, controller)
+    await world.run(controller, 600)
+    assert world.account.volumes == {}
+    assert controller.ledger.machines == {}
+
+
+async def test_what_was_left_in_an_account_for_good_is_told_with_its_disks_before_it_is_forgotten() -> None:
+    world = World()
+    controller = await at_work(world)
+    name = controller.only.name
+    elsewhere(world, controller)
+    silent(world)
+    await goes_on_for(world, controller, 2400, lambda: controller.ledger.account == "another")
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
+    assert controller.only.gone_in == "home"
+    await world.run(controller, 1700)
+    assert "d-i-1" in controller.fleet.reports[name]
+    await world.run(controller, 200)
+    assert controller.ledger.machines == {}
+    assert "forgotten" in controller.fleet.reports[name]
+
+
+async def test_the_half_hour_of_a_machine_long_gone_begins_with_the_other_account() -> None:
+    world, controller, machine = await ready()
+    controller.hands.faults["volumes"] = [CloudError(Reason.UNAVAILABLE, "away")] * 1000
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await goes_on(world, controller, lambda: bool(controller.only.gone_at))
+    await world.run(controller, 2000)
+    left_behind(world, machine)
+    controller.hands.faults["volumes"] = []
+    elsewhere(world, controller)
+    await world.run(controller, 60)
+    assert machine.intent in controller.ledger.machines
+    back(world, controller)
+    await world.run(controller, 600)
+    assert "d-i-1" not in world.account.volumes
+
+
+async def test_one_that_the_cloud_says_is_leaving_holds_nothing_up_at_home() -> None:
+    world = World()
+    controller = await at_work(world)
+    world.account.end("i-1", "deleting")
+    world.happen()
+    await controller.look()
+    controller.hands.faults["instance"] = [CloudError(Reason.UNAVAILABLE, "away")] * 50
+    await world.run(controller, 20)
+    assert not controller.only.gone_at
+    world.town.add_pod("next")
+    await world.run(controller, 5)
+    assert len(world.account.orders) == 2
