@@ -18,7 +18,6 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.fleet.usable import in_use, lacking
 
-
 _MOMENTS = tuple(name for name in Machine.__struct_fields__ if name.endswith(("_at", "_since")))
 
 

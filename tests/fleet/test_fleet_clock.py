@@ -62,7 +62,9 @@ async def test_machines_that_boot_while_the_clock_is_set_back_are_not_replaced()
     assert all(pod.node for pod in world.town.pods.values())
 
 
-async def test_launches_from_before_the_clock_was_set_back_hold_no_order_up_for_longer_than_a_minute() -> None:
+async def test_launches_from_before_the_clock_was_set_back_hold_no_order_up_for_longer_than_a_minute() -> (
+    None
+):
     world = World(limits=Limits(launches_per_minute=1))
     world.town.work = 1e9
     controller = world.start()
@@ -77,7 +79,7 @@ async def test_launches_from_before_the_clock_was_set_back_hold_no_order_up_for_
 
 
 def test_a_phase_that_began_later_than_now_began_now() -> None:
-    late = {name: NOW + 3600 for name in ("intended_at", "ordered_at", "running_at")}
+    late = dict.fromkeys(("intended_at", "ordered_at", "running_at"), NOW + 3600)
     machine = Machine(
         intent="abcdefghij", name="home-a100-abcdefghij", pool="a100", instance_type=A1.name, location="FIN-01",
         market="on-demand", phase=Phase.BOOTING, instance_id="i-1", **late,
