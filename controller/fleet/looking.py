@@ -59,7 +59,7 @@ def see(
     seen = Seen(
         instance=sightings.of(machine),
         listed_at=inventory.at if inventory.complete and not unsure else 0.0,
-        fresh_list=fresh and not unsure,
+        fresh_list=fresh,
         in_flight=in_flight,
         node=node,
         doubt=bool(doubt),

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.app import picture
+from controller.cloud.protocol import CloudError
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
 from controller.domain.cloudthings import Instance
@@ -393,3 +394,37 @@ async def test_a_record_whose_machine_is_seen_while_it_is_closed_is_kept() -> No
     assert list(world.town.nodes) == [node]
     assert "d-i-1" in world.account.volumes
     assert len(world.account.orders) == 1
+
+
+async def test_lists_that_lack_a_machine_about_which_nobody_can_say_end_no_wait() -> None:
+    """Three lists lacked it within seconds; those of the next minutes are followed by no answer about its id."""
+    world = World()
+    controller = await at_work(world)
+    hidden = moved(world.account)
+    await goes_on(world, controller, lambda: controller.only.absent_lists >= 3)
+    controller.hands.faults["instance"] = [CloudError(Reason.UNAVAILABLE, "away")] * 1000
+    await world.run(controller, 300)
+    assert controller.only.phase is Phase.READY
+    world.account.instances.update(hidden)
+    await world.run(controller, 10)
+    assert controller.only.absent_lists == 0
+
+
+async def test_a_list_that_is_cut_short_asks_for_no_machine_that_is_known() -> None:
+    world = World()
+    controller = await at_work(world, 2)
+    world.account.complete, world.account.empty = False, True
+    asked = len(controller.hands.did("instance"))
+    await world.run(controller, 60)
+    assert len(controller.hands.did("instance")) == asked
+    assert {machine.phase for machine in controller.ledger.machines.values()} == {Phase.READY}
+
+
+async def test_a_machine_that_is_adopted_is_followed_as_far_as_it_is_in_the_same_pass() -> None:
+    world = World()
+    controller = await at_work(world)
+    await controller.die()
+    world.town.maps.clear()  # deleted by hand
+    again = world.start()
+    await again.look()
+    assert again.only.phase is Phase.STARTED

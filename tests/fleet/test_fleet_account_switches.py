@@ -17,6 +17,7 @@ from controller.domain.outcome import Refused
 from controller.domain.plan import Retire
 from controller.domain.reason import Reason
 from controller.fleet.cleanup import Cleanup, read
+from controller.fleet.ledger import KEY, LedgerError
 from controller.fleet.orphans import survey
 from tests.fleet.fakes import Account
 from tests.fleet.scene import Controller, World
@@ -524,3 +525,57 @@ async def test_an_order_that_was_being_prepared_is_not_sent_once_there_is_doubt(
     world.account.instances.update(hidden)
     await world.run(controller, 15)
     assert len(world.account.orders) == 2
+
+
+async def test_an_update_from_a_ledger_that_tells_no_account_buys_nothing_for_silent_nodes_there() -> None:
+    world = World()
+    controller = await at_work(world, 2)
+    again = await updated(world, controller)
+    other = elsewhere(world, again)
+    silent(world)
+    world.town.add_pod("next")
+    await world.run(again, 600)
+    assert other.orders == []
+
+
+async def test_an_order_that_never_came_is_at_stake_nowhere() -> None:
+    world = World()
+    controller = world.start()
+    await controller.look()
+    world.town.add_pod("first")
+    controller.hands.faults["create"] = ["never"]
+    await controller.look()
+    world.town.pods.clear()
+    await world.run(controller, 300)
+    assert controller.only.phase is Phase.TOMBSTONE
+    other = elsewhere(world, controller)
+    world.town.add_pod("next")
+    await world.run(controller, 60)
+    assert len(other.orders) == 1
+
+
+async def test_time_in_which_another_led_does_not_count_for_the_half_hour() -> None:
+    world = World()
+    controller = await at_work(world)
+    other = elsewhere(world, controller)
+    silent(world)
+    world.town.add_pod("next")
+    await world.run(controller, 60)
+    await controller.lose_lease()
+    await world.run(controller, 3600, step=60)
+    controller.leads = True
+    await world.run(controller, 600)
+    assert other.orders == []
+
+
+async def test_records_that_somebody_takes_out_of_the_ledger_are_missed_there_too() -> None:
+    world = World()
+    controller = await at_work(world)
+    elsewhere(world, controller)
+    await world.run(controller, 30)
+    data, version = world.town.maps[names.LEDGER_CONFIGMAP]
+    world.town.maps[names.LEDGER_CONFIGMAP] = (data | {KEY: '{"cluster_id":"home"}'}, version + 1)
+    controller.ledger.launched(world.time.now)
+    with pytest.raises(LedgerError, match="took machines out"):
+        await controller.look()
+    assert not controller.fleet.rebuilt

@@ -184,3 +184,28 @@ async def test_costs_of_two_leaders_count_once_each(hands: Hands) -> None:
     other.book(Decimal(2), 0, 3600, 1e6)
     await other.flush()
     assert sum(other.costs.values()) == 17
+
+
+def test_figures_that_only_the_other_learned_are_kept() -> None:
+    ours, theirs = Book(figures={"1A100.22V": {"cpu": 1}}), Book(figures={"8H100.80V": {"cpu": 2}})
+    assert merge(ours, [Book()], theirs).figures == {"1A100.22V": {"cpu": 1}, "8H100.80V": {"cpu": 2}}
+
+
+async def test_what_another_booked_on_top_of_a_write_of_ours_without_an_answer_counts_once(
+    hands: Hands,
+) -> None:
+    """Written again as it was, and refused: the first of the two may have come to be, and the other read it."""
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    ledger.launched(1000.0)
+    await ledger.flush()
+    ledger.book(Decimal(1), 0.0, 3600.0, 3600.0)
+    hands.faults["write_config_map"] = ["lost"]
+    with pytest.raises(LedgerError):
+        await ledger.flush()
+    other = Ledger(hands, "home")
+    await other.load()
+    other.book(Decimal(2), 0.0, 3600.0, 3600.0)
+    await other.flush()
+    await ledger.flush()
+    assert list(ledger.costs.values()) == [Decimal(3)]
