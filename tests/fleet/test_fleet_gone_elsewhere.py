@@ -79,6 +79,27 @@ async def test_a_list_of_disks_of_another_account_proves_nothing_however_late_it
     assert "d-i-1" not in world.account.volumes
 
 
+async def test_disks_are_looked_for_where_the_machine_was_asked_for_a_moment_before() -> None:
+    """Another account does not know the machine, and says so; the disks at home are none of a machine that is gone."""
+    world, controller, _ = await gone_with_its_disk_left()
+    hands = controller.hands
+    hands.faults.clear()
+    elsewhere(world, controller)
+    await controller.look()
+    asked: list[str] = []
+    hands.on_call["volumes"] = asked.append
+    gate = hands.gates["volumes"] = asyncio.Event()
+    await goes_on(world, controller, lambda: bool(asked))
+    back(world, controller)
+    await controller.look()
+    gate.set()
+    await world.time.settle()
+    assert controller.ledger.account == "home"
+    assert not hands.did("delete_volume")
+    await world.run(controller, 300)
+    assert "d-i-1" not in world.account.volumes
+
+
 async def test_a_ledger_that_says_home_does_not_make_the_answers_of_another_account_those_of_home() -> None:
     """Another leader works at home and keeps writing so, while our calls go elsewhere."""
     world, controller, machine = await gone_with_its_disk_left()
