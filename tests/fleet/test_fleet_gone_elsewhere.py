@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError
 from controller.domain.cloudthings import Volume
@@ -13,7 +14,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from tests.fleet.scene import Controller, World
-from tests.fleet.test_fleet_account import at_work, back, silent
+from tests.fleet.test_fleet_account import at_work, back, moved, silent
 from tests.fleet.test_fleet_account_switches import elsewhere, goes_on
 from tests.fleet.test_fleet_removal import ready
 
@@ -258,7 +259,7 @@ async def test_a_disk_that_is_seen_by_a_new_client_says_that_it_is_the_same_acco
     assert controller.ledger.machines == {}
 
 
-async def test_a_machine_that_vanished_is_asked_for_twice_and_no_more() -> None:
+async def test_a_machine_that_vanished_with_its_disk_is_asked_for_twice_and_no_more() -> None:
     world = World()
     controller = await at_work(world)
     asked: list[str] = []
@@ -266,7 +267,20 @@ async def test_a_machine_that_vanished_is_asked_for_twice_and_no_more() -> None:
     world.town.pods.clear()
     world.town.not_ready = 0  # or its Node is kept, and all is asked anew
     world.account.end("i-1")
+    del world.account.volumes["d-i-1"]
     await world.run(controller, 120)
     assert controller.ledger.machines == {}
-    assert "d-i-1" not in world.account.volumes
     assert len(asked) == 3  # once for the list that lacks it, and twice before its record goes
+
+
+async def test_a_machine_that_two_answers_did_not_know_is_found_again_while_its_disk_is_there() -> None:
+    world = World()
+    controller = await at_work(world)
+    hidden = moved(world.account)
+    world.account.volumes["d-i-1"] = replace(world.account.volumes["d-i-1"], instance_id="i-1")
+    controller.hands.faults["delete_volume"] = [Refused(Reason.NOT_ALLOWED_YET, "attached")] * 100
+    silent(world)
+    controller.hands.on_call["delete_volume"] = lambda _: world.account.instances.update(hidden)
+    await goes_on_for(world, controller, 2400, lambda: bool(controller.hands.did("delete_volume")))
+    await world.run(controller, 60)
+    assert not controller.only.gone_at
