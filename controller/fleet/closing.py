@@ -63,8 +63,9 @@ class Closing:
         return {m.name: _words(m) for m in waiting} | self._forgotten
 
     async def close(self, cluster_id: str, intent: str) -> None:
-        pause, asked = POLL, await self._look_again(intent)
+        pause = POLL
         while (machine := self._ledger.machines.get(intent)) is not None:
+            asked = await self._look_again(machine)
             disks = await self._removal.disks_left(cluster_id, machine)
             if asked not in (None, disks.account):
                 raise NotYet("the account changed on the way", POLL)
@@ -102,20 +103,20 @@ class Closing:
         if machine is not None and not machine.gone_at:
             raise NotYet(f"{machine.name} was believed to be gone and is there", POLL)
 
-    async def _look_again(self, intent: str) -> str | None:
+    async def _look_again(self, machine: Machine) -> str | None:
         """The account that was asked once more; None where there is no id to ask for.
 
         One answer that did not know it (a proxy's 404) must not leave a machine that nobody deletes; and what hid
-        a vanished one may be over, and its Node be Ready all the while.
+        a vanished one may be over, and its Node be Ready all the while. Nor do the disks of one that is there go, so
+        as long as there are any it is asked for.
         """
-        machine = self._ledger.machines.get(intent)
-        if machine is None or not machine.instance_id:
+        if not machine.instance_id:
             return None
         instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
         if instance is None:
             return account
         self._check()
-        self._ledger.change(intent, gone_at=0.0)
+        self._ledger.change(machine.intent, gone_at=0.0)
         await self._ledger.flush()
         raise NotYet(f"{machine.name} was believed to be gone and is there", POLL)
 

@@ -14,7 +14,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from tests.fleet.scene import Controller, World
-from tests.fleet.test_fleet_account import at_work, back, goes_on, silent
+from tests.fleet.test_fleet_account import at_work, back, goes_on, moved, silent
 from tests.fleet.test_fleet_account_switches import elsewhere
 from tests.fleet.test_fleet_removal import ready
 
@@ -76,6 +76,27 @@ async def test_a_list_of_disks_of_another_account_proves_nothing_however_late_it
     await world.run(controller, 60)
     assert machine.intent in controller.ledger.machines
     back(world, controller)
+    await world.run(controller, 300)
+    assert "d-i-1" not in world.account.volumes
+
+
+async def test_disks_are_looked_for_where_the_machine_was_asked_for_a_moment_before() -> None:
+    """Another account does not know the machine, and says so; the disks at home are none of a machine that is gone."""
+    world, controller, _ = await gone_with_its_disk_left()
+    hands = controller.hands
+    hands.faults.clear()
+    elsewhere(world, controller)
+    await controller.look()
+    asked: list[str] = []
+    hands.on_call["volumes"] = asked.append
+    gate = hands.gates["volumes"] = asyncio.Event()
+    await goes_on(world, controller, lambda: bool(asked))
+    back(world, controller)
+    await controller.look()
+    gate.set()
+    await world.time.settle()
+    assert controller.ledger.account == "home"
+    assert not hands.did("delete_volume")
     await world.run(controller, 300)
     assert "d-i-1" not in world.account.volumes
 
@@ -238,7 +259,7 @@ async def test_a_disk_that_is_seen_by_a_new_client_says_that_it_is_the_same_acco
     assert controller.ledger.machines == {}
 
 
-async def test_a_machine_that_vanished_is_asked_for_twice_and_no_more() -> None:
+async def test_a_machine_that_vanished_with_its_disk_is_asked_for_twice_and_no_more() -> None:
     world = World()
     controller = await at_work(world)
     asked: list[str] = []
@@ -246,9 +267,9 @@ async def test_a_machine_that_vanished_is_asked_for_twice_and_no_more() -> None:
     world.town.pods.clear()
     world.town.not_ready = 0  # or its Node is kept, and all is asked anew
     world.account.end("i-1")
+    del world.account.volumes["d-i-1"]
     await world.run(controller, 120)
     assert controller.ledger.machines == {}
-    assert "d-i-1" not in world.account.volumes
     assert len(asked) == 3  # once for the list that lacks it, and twice before its record goes
 
 
@@ -322,3 +343,16 @@ async def test_one_that_the_cloud_says_is_leaving_holds_nothing_up_at_home() -> 
     world.town.add_pod("next")
     await world.run(controller, 5)
     assert len(world.account.orders) == 2
+
+
+async def test_a_machine_that_two_answers_did_not_know_is_found_again_while_its_disk_is_there() -> None:
+    world = World()
+    controller = await at_work(world)
+    hidden = moved(world.account)
+    world.account.volumes["d-i-1"] = replace(world.account.volumes["d-i-1"], instance_id="i-1")
+    controller.hands.faults["delete_volume"] = [Refused(Reason.NOT_ALLOWED_YET, "attached")] * 100
+    silent(world)
+    controller.hands.on_call["delete_volume"] = lambda _: world.account.instances.update(hidden)
+    await goes_on_for(world, controller, 2400, lambda: bool(controller.hands.did("delete_volume")))
+    await world.run(controller, 60)
+    assert not controller.only.gone_at
