@@ -1,4 +1,4 @@
-"""Runs a command, then looks for what it left behind: processes with their ports, files, mounts.
+"""Runs a command, then looks for what it left behind: processes with their ports, files, mounts, machines' bridges.
 
 `leftovers.py COMMAND…` ends as the command did, and fails when something is left; that is then ended by
 its process id, or removed. Processes that detached themselves are found because this one is the
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from pathlib import Path
 ENDING = 5.0  # seconds that what was told to end may still take
 SUBREAPER, PARENT_DIED = 36, 1
 PROC = Path("/proc")
+NET, CGROUPS = Path("/sys/class/net"), Path("/sys/fs/cgroup")
 
 
 def run(command: list[str]) -> int:
@@ -36,7 +38,7 @@ def run(command: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda got, _frame: child.send_signal(got))
     code = child.wait()
-    left = [*processes(), *mounts(folder), *files(folder)]
+    left = [*processes(), *mounts(folder), *kept_of_machines(folder), *files(folder)]
     for line in left:
         print(f"left behind: {line}", file=sys.stderr)
     if code == 0 and not left:
@@ -109,6 +111,23 @@ def listening(pid: int) -> str:
 def mounts(folder: Path) -> list[str]:
     points = [line.split()[1] for line in (PROC / "self" / "mounts").read_text().splitlines()]
     return [f"mount {point}" for point in points if point.startswith(f"{folder}/")]
+
+
+def kept_of_machines(folder: Path, net: Path = NET, cgroups: Path = CGROUPS) -> list[str]:
+    """What the kernel keeps of this run's machines (controlplane/node) that nobody stopped.
+
+    Others may run machines of their own at the same time, so it is known by what lies in the run's folder.
+    """
+    found = []
+    for network in folder.rglob("cni/pods.conflist"):
+        bridge = json.loads(network.read_text())["plugins"][0]["bridge"]
+        found += [f"bridge {bridge}"] if (net / bridge).exists() else []
+    for tasks in folder.rglob("io.containerd.runtime.v2.task/k8s.io"):
+        for place in (cgroups / "k8s.io", *cgroups.glob("*/k8s.io")):
+            found += [
+                f"cgroup {place / task.name}" for task in tasks.iterdir() if (place / task.name).is_dir()
+            ]
+    return found
 
 
 def files(folder: Path) -> list[str]:

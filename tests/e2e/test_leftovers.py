@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.e2e.leftovers import kept_of_machines
+
 GUARD = Path(__file__).with_name("leftovers.py")
 DETACHED = """
 import os, socket, sys, time
@@ -49,3 +51,37 @@ def test_a_forgotten_directory_fails_the_run(tmp_path: Path) -> None:
     told = guarded("import tempfile; print(tempfile.mkdtemp())", tmp_path)
     assert told.returncode == 1
     assert f"left behind: {told.stdout.strip()}" in told.stderr
+
+
+def test_what_the_kernel_keeps_of_a_machine_that_nobody_stopped_is_named(tmp_path: Path) -> None:
+    machine = tmp_path / "run" / "pytest-of-me" / "machine-0"
+    (machine / "cni").mkdir(parents=True)
+    (machine / "cni" / "pods.conflist").write_text('{"plugins": [{"type": "bridge", "bridge": "e2e-1"}]}')
+    (machine / "run/containerd/io.containerd.runtime.v2.task/k8s.io/c1").mkdir(parents=True)
+    net, cgroups = tmp_path / "net", tmp_path / "cgroup"
+    for there in (
+        net / "e2e-1",
+        net / "e2e-2",
+        cgroups / "k8s.io/c1",
+        cgroups / "k8s.io/c2",
+        cgroups / "cpu/k8s.io/c1",
+    ):
+        there.mkdir(parents=True)
+    assert kept_of_machines(tmp_path / "run", net, cgroups) == [
+        "bridge e2e-1",
+        f"cgroup {cgroups / 'k8s.io/c1'}",
+        f"cgroup {cgroups / 'cpu/k8s.io/c1'}",
+    ]
+
+
+def test_a_bridge_that_is_left_fails_the_run(tmp_path: Path) -> None:
+    """Every machine has the interface `lo`."""
+    code = """
+import os, pathlib
+cni = pathlib.Path(os.environ["TMPDIR"], "pytest-of-me", "machine-0", "cni")
+cni.mkdir(parents=True)
+(cni / "pods.conflist").write_text('{"plugins": [{"bridge": "lo"}]}')
+"""
+    told = guarded(code, tmp_path)
+    assert told.returncode == 1
+    assert "left behind: bridge lo" in told.stderr
