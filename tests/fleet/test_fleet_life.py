@@ -243,3 +243,23 @@ def test_the_repair_brake_wants_more_than_a_fifth_and_at_least_three(
 @pytest.mark.parametrize("reason", [Reason.VANISHED, Reason.NO_CAPACITY, Reason.LAUNCH_DEADLINE])
 def test_evictions_and_sold_out_clouds_do_not_pull_the_brake(reason: Reason) -> None:
     assert brake([machine(P.DELETING, reason=reason)] * 9) is None
+
+
+@pytest.mark.parametrize(
+    ("of_record", "status", "followed"),
+    [
+        ({"absent_lists": 3}, "running", True),
+        ({"absent_lists": 3, "gone_at": NOW - 5}, "running", True),
+        ({"absent_lists": 0}, "running", False),  # the cloud told its end: the list may lag behind that
+        ({"absent_lists": 3, "delete_at": NOW - 5}, "running", False),
+        ({"absent_lists": 3}, "deleting", False),
+        ({"absent_lists": 3, "reason": Reason.JOIN_DEADLINE}, "running", False),
+    ],
+)
+def test_what_lists_merely_did_not_show_is_followed_again_once_one_does(
+    of_record: dict[str, Any], status: str, followed: bool
+) -> None:
+    record = machine(P.DELETING, **({"reason": Reason.VANISHED} | of_record))
+    after = step(record, seen(status), LIMITS, NOW)
+    assert (after.phase is not P.DELETING) is followed
+    assert after.gone_at == 0.0 or not followed
