@@ -2,7 +2,8 @@
 
 Finished pods are left out by the API server itself (a pod that finishes then looks deleted); they are
 dropped here as well, for servers that ignore the selector. While a kind is listed again its old picture
-stays; what the new list did not show is removed at its end.
+stays; what the new list did not show is removed at its end. Kinds of add-ons and of newer servers are
+watched where there are any; where they may not be read, that is told once and nothing else waits for it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,42 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from controller.cluster import kinds
 from controller.cluster.decode import Decoder
+from controller.cluster.discovery import served
 from controller.cluster.index import Matter, PodIndex
+from controller.cluster.kinds import Kind
 from controller.cluster.memory import settle, trim
-from controller.cluster.protocol import Transport
+from controller.cluster.protocol import ClusterError, Transport
 from controller.cluster.watching import Began, Completed, Context, Gone, Progress, Seen, Source, followed
-from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
+from controller.domain.kube import (
+    CsiNode,
+    DaemonSet,
+    DeviceClaim,
+    DisruptionBudget,
+    Job,
+    LimitRange,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 
 log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-T = TypeVar("T", Node, DaemonSet, Job, DisruptionBudget)
+SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
+DISCOVERY = "discovery"
+T = TypeVar("T")
+# Whom a change of one of the rarer kinds concerns; the others decide nothing by themselves.
+MATTERS = {
+    "persistentvolumeclaims": Matter.DEMAND,
+    "persistentvolumes": Matter.DEMAND,
+    "podgroups": Matter.DEMAND,
+    "resourceclaims": Matter.CAPACITY,
+}
 
 
 class KindState(msgspec.Struct, frozen=True):
@@ -58,9 +85,10 @@ class Objects(Generic[T]):
         return len(self.by_uid)
 
     def put(self, found: T) -> Matter:
-        if self.by_uid.get(found.uid) == found:
+        uid: str = found.uid  # type: ignore[attr-defined]
+        if self.by_uid.get(uid) == found:
             return Matter.NOBODY  # a heartbeat
-        self.by_uid[found.uid] = found
+        self.by_uid[uid] = found
         self._now = None
         return self._matter
 
@@ -122,9 +150,18 @@ class WatchedView:
             ),
             "jobs": (Source("jobs", "/apis/batch/v1/jobs", decode.versioned_job), self._jobs, Matter.OTHER),
         }
+        for each in kinds.ALWAYS:
+            self._watched[each.plural] = self._rarer(each)
+        self._optional: dict[str, Kind[Any]] = {}  # those that the server has
+        self._unreadable: set[str] = set()
         self._progress = {kind: Progress() for kind in self._watched}
-        self._unsynced = set(self._watched)
+        self._unsynced = {*self._watched, DISCOVERY}
         self._whole = asyncio.Event()
+
+    def _rarer(self, kind: Kind[Any]) -> tuple[Source[Any], Any, Matter]:
+        matter = MATTERS.get(kind.plural, Matter.OTHER)
+        name = kind.resource if kind.optional else kind.plural
+        return Source(name, kind.path, self.decoder.versioned(kind)), Objects[Any](matter), Matter.OTHER
 
     @property
     def synced(self) -> bool:
@@ -161,6 +198,9 @@ class WatchedView:
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         return self._pods.on(node)
 
+    def guarded_pods(self) -> tuple[Pod, ...]:
+        return self._pods.guarded()
+
     def daemonsets(self) -> tuple[DaemonSet, ...]:
         return self._daemon_sets.every()
 
@@ -170,11 +210,88 @@ class WatchedView:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return self._budgets.every()
 
+    def namespaces(self) -> tuple[Namespace, ...]:
+        return self._every("namespaces")
+
+    def volume_claims(self) -> tuple[VolumeClaim, ...]:
+        return self._every("persistentvolumeclaims")
+
+    def persistent_volumes(self) -> tuple[Volume, ...]:
+        return self._every("persistentvolumes")
+
+    def storage_classes(self) -> tuple[StorageClass, ...]:
+        return self._every("storageclasses")
+
+    def csi_nodes(self) -> tuple[CsiNode, ...]:
+        return self._every("csinodes")
+
+    def limit_ranges(self) -> tuple[LimitRange, ...]:
+        return self._every("limitranges")
+
+    def pod_groups(self) -> tuple[PodGroup, ...]:
+        """Of every scheduler that has a kind of its own for them."""
+        return self._every_optional("podgroups")
+
+    def device_claims(self) -> tuple[DeviceClaim, ...]:
+        """Resource claims and the templates that they are made from."""
+        return self._every_optional("resourceclaims") + self._every_optional("resourceclaimtemplates")
+
+    def unreadable(self) -> tuple[str, ...]:
+        """Optional kinds that the API server has and that may not be read, such as `podgroups.scheduling.run.ai`."""
+        return tuple(sorted(self._unreadable))
+
+    def _every(self, kind: str) -> tuple[Any, ...]:
+        found: tuple[Any, ...] = self._watched[kind][1].every()
+        return found
+
+    def _every_optional(self, plural: str) -> tuple[Any, ...]:
+        names = [name for name, kind in self._optional.items() if kind.plural == plural]
+        return tuple(found for name in sorted(names) for found in self._every(name))
+
     async def run(self) -> None:
         """Follow every kind until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in self._watched:
                 group.create_task(self._keep(kind), name=f"watch {kind}")
+            group.create_task(self._discover(group), name=DISCOVERY)
+
+    async def _discover(self, group: asyncio.TaskGroup) -> None:
+        """Begin to watch optional kinds as soon as the API server has them."""
+        wait = 1.0
+        while True:
+            try:
+                found = await served(self._context.transport, kinds.OPTIONAL)
+            except ClusterError as error:
+                log.warning("what the API server has cannot be read: %s", error.message)
+                await self._context.sleep(wait)
+                wait = min(30.0, 2 * wait)
+                continue
+            wait = 1.0
+            for kind in found:
+                if kind.resource in self._watched:
+                    continue
+                self._watched[kind.resource] = self._rarer(kind)
+                self._optional[kind.resource] = kind
+                self._progress[kind.resource] = Progress()
+                if DISCOVERY in self._unsynced:  # later ones are no reason to stop deciding
+                    self._unsynced.add(kind.resource)
+                group.create_task(self._keep(kind.resource), name=f"watch {kind.resource}")
+            self._ready(DISCOVERY)
+            await self._context.sleep(SERVED_AGAIN)
+
+    def _refused(self, kind: str) -> None:
+        """An optional kind that is gone or may not be read holds nobody up; what was known of it is not believed."""
+        if kind not in self._unreadable:
+            self._unreadable.add(kind)
+            log.warning(
+                "%s cannot be read, so no machine is bought for pods that need it: %s",
+                kind,
+                self._progress[kind].error,
+            )
+        kept = self._watched[kind][1]
+        for uid in kept.uids():
+            kept.drop(uid)
+        self._ready(kind)
 
     async def _keep(self, kind: str) -> None:
         """One kind's watch. A fault of our own costs a new list, never the others' watches."""
@@ -199,8 +316,11 @@ class WatchedView:
                     case Gone(found):
                         matter = kept.drop(found.uid)
                     case Began():
+                        if kind in self._optional and self._progress[kind].refused:
+                            self._refused(kind)
                         unseen = kept.uids()
                     case Completed():
+                        self._unreadable.discard(kind)
                         for uid in unseen:
                             matter |= kept.drop(uid)
                         unseen = set()
@@ -214,8 +334,13 @@ class WatchedView:
         if kind not in self._unsynced:
             trim()
             return Matter.NOBODY
+        self._ready(kind)
+        return whole
+
+    def _ready(self, kind: str) -> None:
+        if kind not in self._unsynced:
+            return
         self._unsynced.discard(kind)
         if not self._unsynced:
             settle()
             self._whole.set()
-        return whole
