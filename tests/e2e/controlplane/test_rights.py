@@ -139,7 +139,8 @@ def test_without_the_rules_for_optional_kinds_that_is_told_and_everything_else_g
     access.create(admin, objects)
     try:
         scene.kubeconfig = access.kubeconfig(plane, admin, objects, scene.home / "lacking.kubeconfig")
-        with running(Started(scene.command(), scene.home)) as controller:
+        controller = Started(scene.command(), scene.home)
+        with running(controller):
             scene.pod("train", 1)
             until("it runs", lambda: runs(scene, "train"))
             said = "\n".join(controller.complaints)
