@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -24,35 +24,14 @@ from controller.cluster.index import Matter, PodIndex
 from controller.cluster.kinds import Kind
 from controller.cluster.memory import settle, trim
 from controller.cluster.protocol import ClusterError, Transport
+from controller.cluster.rarer import Objects, Rarer, name_of
 from controller.cluster.watching import Began, Completed, Context, Gone, Progress, Seen, Source, followed
-from controller.domain.kube import (
-    CsiNode,
-    DaemonSet,
-    DeviceClaim,
-    DisruptionBudget,
-    Job,
-    LimitRange,
-    Namespace,
-    Node,
-    Pod,
-    PodGroup,
-    StorageClass,
-    Volume,
-    VolumeClaim,
-)
+from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
 
 log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
 DISCOVERY = "discovery"
-T = TypeVar("T")
-# Whom a change of one of the rarer kinds concerns; the others decide nothing by themselves.
-MATTERS = {
-    "persistentvolumeclaims": Matter.DEMAND,
-    "persistentvolumes": Matter.DEMAND,
-    "podgroups": Matter.DEMAND,
-    "resourceclaims": Matter.CAPACITY,
-}
 
 
 class KindState(msgspec.Struct, frozen=True):
@@ -65,41 +44,7 @@ class KindState(msgspec.Struct, frozen=True):
     error: str  # in one line; empty when all is well
 
 
-class Objects(Generic[T]):
-    """The objects of a kind that is not pods."""
-
-    def __init__(self, matter: Matter) -> None:
-        self._matter = matter
-        self.by_uid: dict[str, T] = {}
-        self._now: tuple[T, ...] | None = ()
-
-    def every(self) -> tuple[T, ...]:
-        if self._now is None:
-            self._now = tuple(self.by_uid.values())
-        return self._now
-
-    def uids(self) -> set[str]:
-        return set(self.by_uid)
-
-    def __len__(self) -> int:
-        return len(self.by_uid)
-
-    def put(self, found: T) -> Matter:
-        uid: str = found.uid  # type: ignore[attr-defined]
-        if self.by_uid.get(uid) == found:
-            return Matter.NOBODY  # a heartbeat
-        self.by_uid[uid] = found
-        self._now = None
-        return self._matter
-
-    def drop(self, uid: str) -> Matter:
-        if self.by_uid.pop(uid, None) is None:
-            return Matter.NOBODY
-        self._now = None
-        return self._matter
-
-
-class WatchedView:
+class WatchedView(Rarer):
     """Implements `protocol.View`. `on_change` is called with "demand", "capacity" or "other".
 
     It is called for changes that matter only, and for the whole of a kind once when its first list is
@@ -150,18 +95,13 @@ class WatchedView:
             ),
             "jobs": (Source("jobs", "/apis/batch/v1/jobs", decode.versioned_job), self._jobs, Matter.OTHER),
         }
+        super().__init__()
         for each in kinds.ALWAYS:
-            self._watched[each.plural] = self._rarer(each)
-        self._optional: dict[str, Kind[Any]] = {}  # those that the server has
+            self._add(each)
         self._unreadable: set[str] = set()
         self._progress = {kind: Progress() for kind in self._watched}
         self._unsynced = {*self._watched, DISCOVERY}
         self._whole = asyncio.Event()
-
-    def _rarer(self, kind: Kind[Any]) -> tuple[Source[Any], Any, Matter]:
-        matter = MATTERS.get(kind.plural, Matter.OTHER)
-        name = kind.resource if kind.optional else kind.plural
-        return Source(name, kind.path, self.decoder.versioned(kind)), Objects[Any](matter), Matter.OTHER
 
     @property
     def synced(self) -> bool:
@@ -210,43 +150,14 @@ class WatchedView:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return self._budgets.every()
 
-    def namespaces(self) -> tuple[Namespace, ...]:
-        return self._every("namespaces")
-
-    def volume_claims(self) -> tuple[VolumeClaim, ...]:
-        return self._every("persistentvolumeclaims")
-
-    def persistent_volumes(self) -> tuple[Volume, ...]:
-        return self._every("persistentvolumes")
-
-    def storage_classes(self) -> tuple[StorageClass, ...]:
-        return self._every("storageclasses")
-
-    def csi_nodes(self) -> tuple[CsiNode, ...]:
-        return self._every("csinodes")
-
-    def limit_ranges(self) -> tuple[LimitRange, ...]:
-        return self._every("limitranges")
-
-    def pod_groups(self) -> tuple[PodGroup, ...]:
-        """Of every scheduler that has a kind of its own for them."""
-        return self._every_optional("podgroups")
-
-    def device_claims(self) -> tuple[DeviceClaim, ...]:
-        """Resource claims and the templates that they are made from."""
-        return self._every_optional("resourceclaims") + self._every_optional("resourceclaimtemplates")
-
     def unreadable(self) -> tuple[str, ...]:
         """Optional kinds that the API server has and that may not be read, such as `podgroups.scheduling.run.ai`."""
         return tuple(sorted(self._unreadable))
 
-    def _every(self, kind: str) -> tuple[Any, ...]:
-        found: tuple[Any, ...] = self._watched[kind][1].every()
-        return found
-
-    def _every_optional(self, plural: str) -> tuple[Any, ...]:
-        names = [name for name, kind in self._optional.items() if kind.plural == plural]
-        return tuple(found for name in sorted(names) for found in self._every(name))
+    def _add(self, kind: Kind[Any]) -> None:
+        kept = self.keep(kind)
+        source: Source[Any] = Source(name_of(kind), kind.path, self.decoder.versioned(kind))
+        self._watched[name_of(kind)] = (source, kept, Matter.OTHER)
 
     async def run(self) -> None:
         """Follow every kind until cancelled."""
@@ -270,8 +181,7 @@ class WatchedView:
             for kind in found:
                 if kind.resource in self._watched:
                     continue
-                self._watched[kind.resource] = self._rarer(kind)
-                self._optional[kind.resource] = kind
+                self._add(kind)
                 self._progress[kind.resource] = Progress()
                 if DISCOVERY in self._unsynced:  # later ones are no reason to stop deciding
                     self._unsynced.add(kind.resource)
@@ -316,7 +226,7 @@ class WatchedView:
                     case Gone(found):
                         matter = kept.drop(found.uid)
                     case Began():
-                        if kind in self._optional and self._progress[kind].refused:
+                        if self.is_optional(kind) and self._progress[kind].refused:
                             self._refused(kind)
                         unseen = kept.uids()
                     case Completed():
