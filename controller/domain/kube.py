@@ -108,12 +108,75 @@ class Selector(msgspec.Struct, frozen=True):
         )
 
 
+class PreferredTerm(msgspec.Struct, frozen=True):
+    """A node affinity that may give way."""
+
+    weight: int
+    term: NodeTerm
+
+
+class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
+    """A required affinity or anti-affinity to other pods. The pod's own namespace is meant where none is named.
+
+    A selector that is absent matches no pod; an absent namespace selector names no namespace, an empty one all.
+    """
+
+    topology_key: str
+    selector: Selector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector | None = None
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """A topology spread constraint; a soft one (ScheduleAnyway) gives way."""
+
+    topology_key: str
+    max_skew: int = 1
+    hard: bool = True
+    selector: Selector | None = None  # absent: matches no pod
+    min_domains: int | None = None
+    honors_affinity: bool = True  # nodeAffinityPolicy: Honor
+    honors_taints: bool = False  # nodeTaintsPolicy: Ignore
+    match_label_keys: tuple[str, ...] = ()
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    port: int
+    protocol: str = "TCP"
+    ip: str = ""  # every address; what says 0.0.0.0 is read as this
+
+
+class PodVolume(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume from a PersistentVolumeClaim: named, or made for the pod (`<pod>-<name>`) if `ephemeral`."""
+
+    claim: str = ""
+    name: str = ""
+    ephemeral: bool = False
+    storage_class: str | None = None  # of an ephemeral one; None: the default class
+
+
+class PodDeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource claim (DRA) that a pod refers to: one that exists, or a template that one is made from."""
+
+    name: str = ""
+    claim: str = ""
+    template: str = ""
+
+
 class PodShape(msgspec.Struct, frozen=True, kw_only=True):
     """What decides where a pod can run; shared by all replicas that are alike."""
 
     requests: Resources = {}
     node_selector: Mapping[str, str] = {}
     required_terms: tuple[NodeTerm, ...] | None = None  # None: no required node affinity at all
+    preferred_terms: tuple[PreferredTerm, ...] = ()
+    affinity: tuple[PodTerm, ...] = ()
+    anti_affinity: tuple[PodTerm, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
+    device_claims: tuple[PodDeviceClaim, ...] = ()
+    workload: str = ""  # the native PodGroup that it belongs to; of 1.35: `workload/group/replica key`
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = "default-scheduler"
     priority: int = 0
@@ -123,12 +186,14 @@ class PodShape(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}  # only those in names.POD_ANNOTATIONS
     mirror: bool = False
-    has_claims: bool = False  # resource claims (DRA)
-    inter_pod: bool = False  # required affinity or anti-affinity to pods, or hard topology spread
 
     @property
     def is_daemon(self) -> bool:
         return self.owner_kind == "DaemonSet"
+
+    @property
+    def has_claims(self) -> bool:
+        return bool(self.device_claims)
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -224,3 +289,114 @@ class DisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
             and pod.namespace == self.namespace
             and self.selector.matches(pod.shape.labels)
         )
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = {}
+
+
+class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A PersistentVolumeClaim."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    phase: str = "Pending"  # Pending | Bound | Lost
+    volume: str = ""  # the PersistentVolume that it is bound to
+    storage_class: str | None = None  # None: the default class; "": none at all
+    selected_node: str = ""  # where the scheduler decided to have it provisioned
+    access_modes: tuple[str, ...] = ()
+    requested: int = 0  # bytes
+    deleting: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
+    """A PersistentVolume."""
+
+    name: str
+    uid: str = ""
+    terms: tuple[NodeTerm, ...] | None = None  # its node affinity; None: usable everywhere
+    storage_class: str = ""
+    driver: str = ""  # CSI driver; "": none
+    claim: str = ""  # namespace/name of the claim that it belongs to
+    phase: str = ""
+    access_modes: tuple[str, ...] = ()
+    capacity: int = 0  # bytes
+    labels: Mapping[str, str] = {}
+    deleting: bool = False
+
+
+class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    uid: str = ""
+    provisioner: str = ""
+    waits_for_consumer: bool = False
+    allowed: tuple[NodeTerm, ...] | None = None  # allowedTopologies; None: anywhere
+    default: bool = False
+    created: float = 0.0  # of several defaults the newest counts
+
+
+class CsiNode(msgspec.Struct, frozen=True, kw_only=True):
+    """How many volumes of a driver a node can attach; a driver without a number has no limit."""
+
+    name: str
+    uid: str = ""
+    limits: Mapping[str, int] = {}
+    drivers: tuple[str, ...] = ()
+
+
+class LimitRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Defaults for containers that say nothing; pods that exist have them already, DaemonSets' pods to come not."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    default_requests: Resources = {}
+    default_limits: Resources = {}
+
+
+class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A gang as a scheduler's own object says it: coscheduling, Volcano, KAI, or the native one."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    system: str = ""  # coscheduling | volcano | kai | native
+    min_member: int = 0
+    waits_for_quota: str = ""  # the words of a condition that says so
+
+
+class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request of a resource claim. `plain`: an exact count, of a class, with nothing else that could matter."""
+
+    device_class: str = ""
+    count: int = 1
+    selectors: tuple[str, ...] = ()  # CEL
+    admin: bool = False
+    plain: bool = True
+
+
+class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A ResourceClaim, or a ResourceClaimTemplate if `template`."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    template: bool = False
+    owner_uid: str = ""  # the pod that it was made for
+    owner_name: str = ""  # and which of the pod's `device_claims` it is
+    requests: tuple[DeviceRequest, ...] = ()
+    constrained: bool = False  # constraints between devices, which nobody here plans for
+    allocated: bool = False
+    node: str = ""  # where it is allocated, if that is one node
+    deleting: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"

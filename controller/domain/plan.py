@@ -8,7 +8,21 @@ from decimal import Decimal
 import msgspec
 
 from controller.domain.cloudthings import Offer
-from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
+from controller.domain.kube import (
+    CsiNode,
+    DaemonSet,
+    DeviceClaim,
+    DisruptionBudget,
+    Job,
+    LimitRange,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from controller.domain.machine import Machine
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
@@ -40,6 +54,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     daemonsets: tuple[DaemonSet, ...] = ()
     jobs: tuple[Job, ...] = ()
     budgets: tuple[DisruptionBudget, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    volume_claims: tuple[VolumeClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    csi_nodes: tuple[CsiNode, ...] = ()
+    limit_ranges: tuple[LimitRange, ...] = ()
+    pod_groups: tuple[PodGroup, ...] = ()
+    device_claims: tuple[DeviceClaim, ...] = ()
+    unreadable: tuple[str, ...] = ()  # optional kinds that the cluster has and that may not be read
     machines: tuple[Machine, ...] = ()
     offers: tuple[Offer, ...] = ()
     refusals: tuple[Refusal, ...] = ()

@@ -111,6 +111,8 @@ class ControlPlane:
             "--client-ca-file", authority[0], "--enable-admission-plugins", "NodeRestriction",
             "--audit-policy-file", str(policy), "--audit-log-path", str(self.folder / "audit.log"),
             "--tls-sni-cert-key", f"{self.folder}/front.crt,{self.folder}/front.key:{NAME}",
+            # Native gangs are served by default nowhere yet.
+            "--runtime-config", "scheduling.k8s.io/v1alpha2=true", "--feature-gates", "GenericWorkload=true",
         )  # fmt: skip
         self._wait("the API server is ready", self.ready)
         self.kubeconfig.write_text(yaml.safe_dump(self.kubeconfig_for(self._token)))
