@@ -98,6 +98,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
+    gangs_in_one_location: bool = False
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
