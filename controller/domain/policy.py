@@ -14,6 +14,7 @@ import msgspec
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
 from controller.domain.resources import GPU, Resources
+from controller.domain.windows import Window
 
 SPOT_ONLY = "spot_only"
 PREFER_SPOT = "prefer_spot"
@@ -40,6 +41,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     market: str = ON_DEMAND_ONLY
     min: int = 0
     max: int
+    max_gpus_total: int | None = None  # of all its machines
     max_price_per_hour: Decimal | None = None
     images: tuple[str, ...] = ()  # empty: automatic
     disk_gb: int = 100
@@ -68,10 +70,34 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     machines: int | None = None
     gpus: int | None = None
+    cores: int | None = None
+    memory_gb: int | None = None
     price_per_hour: Decimal | None = None
     price_per_month: Decimal | None = None
+    cluster_wide: bool = False  # nodes that are not ours count against machines, gpus, cores and memory
     launches_per_minute: int = 30
     scripts: int = 80
+
+
+class NamespaceLimit(msgspec.Struct, frozen=True, kw_only=True):
+    gpus: int | None = None
+    price_per_hour: Decimal | None = None
+
+
+class Billing(msgspec.Struct, frozen=True, kw_only=True):
+    increment: float = 600  # seconds that the cloud bills at once
+    refund_unused: bool = True
+    reserve_hours: int = 1
+    drain_idle: bool = False  # what an exhausted budget does beside buying nothing
+
+
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs that a pool keeps free."""
+
+    pool: str
+    gpus: int
+    schedule: tuple[Window, ...] | None = None  # None: always
+    max_price_per_hour: Decimal | None = None  # of the machines that it keeps or has bought
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +135,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     ignore_namespaces: tuple[str, ...] = ()
     gangs_in_one_location: bool = False
     quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
+    namespaces: Mapping[str, NamespaceLimit] = {}
+    billing: Billing = Billing()
+    headroom: tuple[Headroom, ...] = ()
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
