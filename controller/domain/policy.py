@@ -134,6 +134,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
     gangs_in_one_location: bool = False
+    fractions: str = ""  # kai: its shares of a GPU are demand
     quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
     namespaces: Mapping[str, NamespaceLimit] = {}
     billing: Billing = Billing()
