@@ -111,6 +111,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         own_script=own_script,
         script_after_create=own_script and join is not None and join.delete_script == "after_create",
         feature_discovery=pool.feature_discovery,
+        resource_claims=pool.resource_claims,
         pause=pool.pause,
     )
 

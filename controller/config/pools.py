@@ -138,6 +138,10 @@ class PoolSetting(Section):
         True,
         description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
     )
+    resource_claims: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver); auto, which means unless a node of the pool shows GPUs of the device plug-in, because the two do not go together.",
+    )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",

@@ -20,6 +20,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, scale_down, together
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
+from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
 from controller.planning.fit import Ask, asks
 from controller.planning.headroom import keep_free
@@ -35,7 +36,9 @@ from controller.planning.sites import existing
 def plan(snapshot: Snapshot) -> Plan:
     snapshot = in_order(at_paid_prices(snapshot))
     declared = snapshot.policy.gpu_resources
-    found = gather(snapshot)
+    claims = Claims(snapshot)
+    found = gather(snapshot, claims)
+    snapshot = with_devices(snapshot, claims)
     demand, told, wake = found.pods, found.told, found.wake
     sites = existing(snapshot)
     options = candidates(snapshot)

@@ -45,6 +45,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "arm64": True,
         "startup_taint": True,
         "feature_discovery": False,
+        "resource_claims": "always",
         "pause": "scale-up",
     }
     settings = load_dict(
@@ -73,6 +74,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             arm64=True,
             startup_taint=True,
             feature_discovery=False,
+            resource_claims="always",
             pause="scale-up",
         ),
     )
