@@ -14,13 +14,19 @@ from controller.domain.resources import is_accelerator
 from controller.fleet.engine import Fleet
 from controller.fleet.usable import in_use
 from controller.planning.elsewhere import moves
+from controller.planning.gangs import membership
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     machines = fleet.machines()
     names = {machine.name for machine in machines}
     declared = policy.gpu_resources
-    movers = any(_has_movers(policy, view, machine) for machine in machines)
+    movers = (
+        policy.limits.cluster_wide
+        or any(_has_movers(policy, view, machine) for machine in machines)
+        # Members of a gang count wherever they run, also those without GPUs.
+        or any(membership(pod) is not None for pod in view.waiting_pods())
+    )
     nodes = [
         node
         for node in view.nodes()
@@ -49,6 +55,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         in_vain=dict(fleet.ledger.in_vain),
         scripts_free=fleet.scripts_free(),
         launches=tuple(fleet.ledger.launches),
+        spent_this_month=fleet.ledger.spent_in_month(now),
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
+from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
@@ -24,7 +25,7 @@ from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
-from controller.planning.fit import Ask, asks, watched_labels
+from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
 from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
@@ -45,6 +46,10 @@ def plan(snapshot: Snapshot) -> Plan:
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
+    if any(gang.one_location for gang in found.gangs.values()):
+        demand = together.in_one_location(
+            demand, found.gangs, options, snapshot.machines, lambda pod, c: runs_on(pod, packer.template(c))
+        )
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
     sites.coming += minimum.rooms
@@ -99,6 +104,12 @@ def plan(snapshot: Snapshot) -> Plan:
         pools=dict(sorted((free.told | minimum.told).items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def runs_on(pod: Pod, room: Room) -> bool:
+    """Whether the pod alone would run on such a machine."""
+    needs = {name: units for name, units in with_place(pod.shape.requests).items() if units}
+    return enough(needs, room.free) and admitted(pod.shape, room.name, room.labels, room.taints)
 
 
 def at_paid_prices(snapshot: Snapshot) -> Snapshot:

@@ -7,13 +7,19 @@ run, what is there is planned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 
-from controller.domain.kube import Pod
+import msgspec
+
+from controller.domain import names
+from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement
+from controller.domain.machine import Machine
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
+from controller.planning.choice import Candidate
 from controller.planning.fit import Ask
 from controller.planning.gangs import Gang, Members, located
 from controller.planning.quota import blocked
@@ -106,6 +112,72 @@ def _not_now(
     if any(pod.gated for pod in gang.pods):
         words += "; others are held back by scheduling gates"
     return Explanation(Reason.GANG_INCOMPLETE, words)
+
+
+def in_one_location(
+    demand: Sequence[Pod],
+    gangs: Mapping[str, Gang],
+    options: Sequence[Candidate],
+    machines: Sequence[Machine],
+    holds: Callable[[Pod, Candidate], bool],
+) -> list[Pod]:
+    """The same pods, those of gangs that must be in one location bound to it.
+
+    That is where members run or have a machine on its way; else where every one of them could have a
+    machine now, at the least price. What then is refused there is known at the next look.
+    """
+    bound: dict[str, str] = {}
+    shapes: dict[tuple[int, str], PodShape] = {}
+    members: dict[str, list[Pod]] = {}
+    for pod in demand:
+        gang = gangs.get(pod.key)
+        if gang is not None and gang.one_location:
+            members.setdefault(gang.key, []).append(pod)
+    for key, pods in members.items():
+        keys = {pod.key for pod in pods}
+        promised = {m.location for m in machines if m.phase.on_the_way and keys & set(m.pods)}
+        known = gangs[pods[0].key].location or (promised.pop() if len(promised) == 1 else "")
+        bound[key] = known or _cheapest_place(pods, options, holds)
+    found = []
+    for pod in demand:
+        gang = gangs.get(pod.key)
+        place = bound.get(gang.key, "") if gang is not None else ""
+        if place:
+            mark = (id(pod.shape), place)
+            if mark not in shapes:
+                shapes[mark] = _only_in(pod.shape, place)
+            pod = msgspec.structs.replace(pod, shape=shapes[mark])
+        found.append(pod)
+    return found
+
+
+def _cheapest_place(
+    pods: Sequence[Pod], options: Sequence[Candidate], holds: Callable[[Pod, Candidate], bool]
+) -> str:
+    kinds = Counter(id(pod.shape) for pod in pods)
+    of_kind = {id(pod.shape): pod for pod in pods}
+    prices: dict[str, tuple[bool, Decimal, int]] = {}
+    for place in {c.offer.location for c in options}:
+        here = [c for c in options if c.offer.location == place]
+        whole, total, rank = True, Decimal(0), min(c.location_rank for c in here)
+        for kind, count in kinds.items():
+            fitting = [c for c in here if holds(of_kind[kind], c)]
+            free = [c for c in fitting if c.hindrance is None]
+            whole = whole and bool(free)
+            total += count * min((c.price for c in free or fitting), default=Decimal(10**9))
+        prices[place] = (not whole, total, rank)
+    return min(prices, key=lambda place: (*prices[place], place), default="")
+
+
+def _only_in(shape: PodShape, place: str) -> PodShape:
+    here = Requirement(names.LABEL_ZONE, "In", (place,))
+    terms = shape.required_terms if shape.required_terms is not None else (NodeTerm(),)
+    if shape.required_terms is not None:  # an empty term selects nothing, and must not begin to
+        terms = tuple(term for term in terms if term.labels or term.fields)
+    return msgspec.structs.replace(
+        shape,
+        required_terms=tuple(msgspec.structs.replace(term, labels=(*term.labels, here)) for term in terms),
+    )
 
 
 def possible(

@@ -337,6 +337,63 @@ def test_a_gang_is_in_one_location_where_that_is_asked_for() -> None:
     assert not gang_of(world(policy=everywhere.policy, pods=said)).one_location
 
 
+ONE = {"annotations": OURS | {"gpu-autoscaler/gang-one-location": "true"}}
+PLACES = offers(A1, locations=("FIN-01", "FIN-03"))
+
+
+@pytest.mark.parametrize(
+    ("more", "places"),
+    [
+        ({}, {"FIN-01"}),
+        ({"offers": offers(A1, locations=("FIN-03",)) + offers(A1, available=False)}, {"FIN-03"}),
+        (  # one of them must be where the others need not be
+            {
+                "pods": (
+                    *members(ONE, 2),
+                    pod("m2", node_selector={"gpu-autoscaler/location": "FIN-03"}, **ONE),
+                )
+            },
+            {"FIN-03"},
+        ),
+        (  # two that cannot meet
+            {
+                "pods": (
+                    pod("m0", **ONE),
+                    pod("m1", node_selector={"gpu-autoscaler/location": "FIN-01"}, **ONE),
+                    pod("m2", node_selector={"gpu-autoscaler/location": "FIN-03"}, **ONE),
+                )
+            },
+            set(),
+        ),
+        (  # one runs already
+            {
+                "machines": (machine("home-a100-aaaaaaaaaa", A1, location="FIN-03"),),
+                "nodes": (node("home-a100-aaaaaaaaaa", labels={"topology.kubernetes.io/zone": "FIN-03"}),),
+                "pods": (*members(ONE, 2), pod("m2", node="home-a100-aaaaaaaaaa", **ONE)),
+            },
+            {"FIN-03"},
+        ),
+        (  # one has a machine on its way
+            {
+                "machines": (
+                    machine(
+                        "home-a100-aaaaaaaaaa",
+                        A1,
+                        Phase.ORDERED,
+                        location="FIN-03",
+                        pods=("default/m2",),
+                    ),
+                ),
+            },
+            {"FIN-03"},
+        ),
+    ],
+)
+def test_members_that_must_be_in_one_location_never_part(more: dict[str, Any], places: set[str]) -> None:
+    decided = plan(world(**({"offers": PLACES, "pods": members(ONE, 3)} | more)))
+    assert {launch.offer.location for launch in bought(decided)} == places
+
+
 def test_no_part_of_a_gang_is_ever_bought_whatever_the_limits() -> None:
     for size in range(1, 7):
         for gpus in range(9):
