@@ -18,7 +18,7 @@ from controller.domain.kube import Pod
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
-from controller.planning import gangs, together
+from controller.planning import fractions, gangs, together
 from controller.planning.device_claims import Claims
 from controller.planning.gangs import Gang
 from controller.planning.quota import Quota
@@ -50,6 +50,7 @@ class Demand(msgspec.Struct):
     told: dict[str, Explanation] = {}
     wake: float | None = None  # when time alone makes demand
     gangs: dict[str, Gang] = {}  # by the key of each pod of demand that belongs to one
+    along: dict[str, list[str]] = {}  # pods that share the GPU which the one with this key asks for
 
 
 def gather(snapshot: Snapshot, claims: Claims) -> Demand:
@@ -60,12 +61,19 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     gang_of = {pod.key: gang for gang in members.values() for pod in gang.pods}
     called = {key for key, gang in members.items() if gang.pending}
     incomplete = _jobs_being_created(snapshot, wakes)
+    kai, sharing = snapshot.policy.fractions == "kai", list[Pod]()
     quota = Quota(snapshot.policy.quota_messages)
     for pod in snapshot.pods:
         shape = pod.shape
         if pod.node or pod.finished or shape.is_daemon or shape.mirror:
             continue
-        if not shape.has_claims and not uses_accelerator(shape.requests, declared):
+        shared = kai and fractions.asks_for_share(pod)
+        if not shape.has_claims and not shared and not uses_accelerator(shape.requests, declared):
+            continue
+        if kai and fractions.stands_for_another(pod):
+            found.told[pod.key] = Explanation(
+                Reason.NOT_DEMAND, "it asks in the name of a pod whose share of a GPU counts itself"
+            )
             continue
         gang = gang_of.get(pod.key)
         if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
@@ -81,12 +89,19 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
             found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
+        elif shared and not uses_accelerator(shape.requests, declared):
+            sharing.append(pod)
         elif not shape.has_claims:
             found.pods.append(pod)
         elif isinstance(asked := claims.as_gpus(pod), Explanation):
             found.told[pod.key] = asked
         else:
             found.pods.append(asked)
+    if sharing:
+        shares = fractions.whole_gpus(snapshot, sharing, gang_of)
+        found.pods += shares.pods
+        found.told |= shares.told
+        found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
     found.pods = [pod for pod in found.pods if pod.key not in found.told]
     found.pods = in_line(found.pods, found.gangs, declared)

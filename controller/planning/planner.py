@@ -26,6 +26,7 @@ from controller.planning.demand import gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
 from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
+from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
@@ -76,6 +77,7 @@ def plan(snapshot: Snapshot) -> Plan:
         left = []
     left = together.possible(left, demand, found.gangs, told)
     bought = _buy(snapshot, packer, options, tally, left, told, board)
+    bought = come_along(bought, found.along, told)
     actions += bought
     offered = {(c.pool.name, c.offer.key): c for c in options}
     for launch in bought:
