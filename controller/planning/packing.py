@@ -177,6 +177,7 @@ class Attempt:
         self._growing = 0
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
         self._fitting: dict[int, int] = {}  # by kind
+        self._spent: dict[tuple[int, str], Explanation] = {}  # by kind and namespace
 
     # -- seating
 
@@ -185,7 +186,7 @@ class Attempt:
         waiting, before = list(pods), len(pods) + 1
         while waiting and len(waiting) < before:
             before = len(waiting)
-            self.unplaced = {}
+            self.unplaced, self._spent = {}, {}
             self._fill(waiting)
             self._exchange()
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
@@ -205,6 +206,10 @@ class Attempt:
             at = end
 
     def _seat(self, ask: Ask) -> bool:
+        alike = (ask.kind, ask.pod.namespace)
+        if alike in self._spent:  # its namespace may have no more of them; not looked for thousands of times
+            self.unplaced[ask.pod.key] = self._spent[alike]
+            return False
         why = self._place(ask, POSSIBLE)
         if why is not None and self.board.profiles[ask.profile].spreads:
             # Locations that nothing can be bought in after all are no reason to wait.
@@ -212,6 +217,8 @@ class Attempt:
         if why is None:
             return True
         self.unplaced[ask.pod.key] = why[0]
+        if why[0] is not None and why[0].code is Reason.LIMIT_NAMESPACE:
+            self._spent[alike] = why[0]
         return False
 
     def _seat_gang(self, asks: Sequence[Ask]) -> None:
