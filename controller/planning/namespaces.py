@@ -8,8 +8,9 @@ there; the rest of a machine of a pool's minimum, to none. Nodes that are not ou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
@@ -23,7 +24,9 @@ from controller.planning.fit import Ask
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
 
-_NONE, _ALL = Fraction(0), Fraction(1)
+# Parts of a machine, and of a GPU, are counted in these: whole numbers are compared thousands of times.
+_ALL = 720720
+_MICRO = 10**6
 
 
 class Charges:
@@ -32,8 +35,15 @@ class Charges:
     def __init__(self, snapshot: Snapshot) -> None:
         self._limits: Mapping[str, NamespaceLimit] = snapshot.policy.namespaces
         self._pools = {pool.name: pool for pool in snapshot.policy.pools}
-        self.gpus: dict[str, Fraction] = {}
-        self.price: dict[str, Fraction] = {}
+        self._gpus: dict[str, int] = {}
+        self._price: dict[str, int] = {}
+        self._most = {
+            name: (
+                None if limit.gpus is None else limit.gpus * _ALL,
+                None if limit.price_per_hour is None else int(limit.price_per_hour * _MICRO) * _ALL,
+            )
+            for name, limit in self._limits.items()
+        }
         self._totals: dict[int, Resources] = {}
         self._counted: frozenset[tuple[str, str]] = frozenset()  # pods in the charges, with their machine
         if self._limits:
@@ -43,10 +53,18 @@ class Charges:
     def limited(self) -> bool:
         return bool(self._limits)
 
+    @property
+    def gpus(self) -> dict[str, Fraction]:
+        return {name: Fraction(parts, _ALL) for name, parts in self._gpus.items()}
+
+    @property
+    def price(self) -> dict[str, Fraction]:
+        return {name: Fraction(parts, _ALL * _MICRO) for name, parts in self._price.items()}
+
     def copy(self) -> Charges:
         other = object.__new__(Charges)
         other.__dict__.update(self.__dict__)
-        other.gpus, other.price = dict(self.gpus), dict(self.price)
+        other._gpus, other._price = dict(self._gpus), dict(self._price)
         return other
 
     def add(self, candidate: Candidate, inside: Sequence[Ask], sign: int = 1) -> None:
@@ -54,7 +72,7 @@ class Charges:
         if not self._limits or not inside:
             return
         for namespace, share in self._shares(candidate, inside).items():
-            self._charge(namespace, sign * share, candidate.gpus, Fraction(candidate.price))
+            self._charge(namespace, sign * share, candidate.gpus, _micro(candidate.price))
 
     def objection(self, candidate: Candidate, inside: Sequence[Ask]) -> Explanation | None:
         """Why no machine may be bought for these pods."""
@@ -71,7 +89,7 @@ class Charges:
         if namespace not in self._limits or not inside:
             return None
         before, after = self._shares(candidate, inside), self._shares(candidate, [*inside, ask])
-        more = after.get(namespace, _NONE) - before.get(namespace, _NONE)
+        more = after.get(namespace, 0) - before.get(namespace, 0)
         return self._exceeds(namespace, more, candidate) if more > 0 else None
 
     def placed(self, rooms: Iterable[Room]) -> None:
@@ -88,7 +106,7 @@ class Charges:
                 continue
             for pod in room.pods:
                 if (pod.key, room.name) not in self._counted:
-                    self._charge(pod.namespace, share_of(pod, totals), gpus, Fraction(price))
+                    self._charge(pod.namespace, _part(pod, totals), gpus, _micro(price))
 
     def _count(self, snapshot: Snapshot) -> None:
         bound: dict[str, list[Pod]] = {}
@@ -108,57 +126,56 @@ class Charges:
             promised = [waiting[key] for key in machine.pods if key in waiting]
             rest = _ALL
             for pod in [*bound.get(machine.name, ()), *promised]:
-                share = min(rest, share_of(pod, totals))
+                share = min(rest, _part(pod, totals))
                 rest -= share
                 counted.add((pod.key, machine.name))
-                self._charge(pod.namespace, share, machine.gpus, Fraction(machine.price))
+                self._charge(pod.namespace, share, machine.gpus, _micro(machine.price))
             if machine.pods:
                 opener = machine.pods[0].split("/", 1)[0]
-                self._charge(opener, rest, machine.gpus, Fraction(machine.price))
+                self._charge(opener, rest, machine.gpus, _micro(machine.price))
         self._counted = frozenset(counted)
 
-    def _charge(self, namespace: str, share: Fraction, gpus: int, price: Fraction) -> None:
+    def _charge(self, namespace: str, share: int, gpus: int, price: int) -> None:
         if namespace in self._limits and share:
-            self.gpus[namespace] = self.gpus.get(namespace, _NONE) + share * gpus
-            self.price[namespace] = self.price.get(namespace, _NONE) + share * price
+            self._gpus[namespace] = self._gpus.get(namespace, 0) + share * gpus
+            self._price[namespace] = self._price.get(namespace, 0) + share * price
 
-    def _shares(self, candidate: Candidate, inside: Sequence[Ask]) -> dict[str, Fraction]:
+    def _shares(self, candidate: Candidate, inside: Sequence[Ask]) -> dict[str, int]:
         totals = self._totals.get(id(candidate))
         if totals is None:
             totals = self._totals[id(candidate)] = gpu_resources(candidate.pool, candidate.gpus)
-        shares: dict[str, Fraction] = {}
+        shares: dict[str, int] = {}
         rest = _ALL
         for ask in inside:
-            share = min(rest, share_of(ask.pod, totals))
+            share = min(rest, _part(ask.pod, totals))
             rest -= share
             namespace = ask.pod.namespace
-            shares[namespace] = shares.get(namespace, _NONE) + share
+            shares[namespace] = shares.get(namespace, 0) + share
         opener = inside[0].pod.namespace
         shares[opener] += rest
         return shares
 
-    def _exceeds(self, namespace: str, share: Fraction, candidate: Candidate) -> Explanation | None:
-        limit = self._limits.get(namespace)
-        if limit is None:
+    def _exceeds(self, namespace: str, share: int, candidate: Candidate) -> Explanation | None:
+        if namespace not in self._most:
             return None
+        most_gpus, most_price = self._most[namespace]
+        gpus, held = share * candidate.gpus, self._gpus.get(namespace, 0)
         name = candidate.offer.type.name
-        more = share * candidate.gpus
-        held = self.gpus.get(namespace, _NONE)
-        if limit.gpus is not None and held + more > limit.gpus:
+        if most_gpus is not None and held + gpus > most_gpus:
             return Explanation(
                 Reason.LIMIT_NAMESPACE,
-                f"namespaces.{namespace}.gpus is {limit.gpus}, {_number(held)} are charged to it, and {name} would "
-                f"add {_number(more)}: raise it to at least {_whole(held + more)}",
+                f"namespaces.{namespace}.gpus is {most_gpus // _ALL}, {_number(held)} are charged to it, and {name} "
+                f"would add {_number(gpus)}: raise it to at least {-(-(held + gpus) // _ALL)}",
             )
-        cost = share * Fraction(candidate.price)
-        paid = self.price.get(namespace, _NONE)
-        if limit.price_per_hour is not None and paid + cost > Fraction(limit.price_per_hour):
-            needed = _decimal(paid + cost)
+        if most_price is None:
+            return None
+        cost, paid = share * _micro(candidate.price), self._price.get(namespace, 0)
+        if paid + cost > most_price:
             return Explanation(
                 Reason.LIMIT_NAMESPACE,
-                f"namespaces.{namespace}.price_per_hour is {in_words(limit.price_per_hour)}, "
+                f"namespaces.{namespace}.price_per_hour is {in_words(_decimal(most_price))}, "
                 f"{in_words(_decimal(paid))} is charged to it, and {name} would add {in_words(_decimal(cost))}: "
-                f"raise it to at least {at_least(needed)}",
+                f"raise it to at least {at_least(_decimal(paid + cost))}",
             )
         return None
 
@@ -170,17 +187,26 @@ def _totals(machine: Machine, pools: Mapping[str, Pool]) -> Resources:
 
 def share_of(pod: Pod, totals: Resources) -> Fraction:
     """Of a machine: by the accelerator that the pod takes the largest part of."""
-    parts = (Fraction(units, totals[name]) for name, units in pod.shape.requests.items() if totals.get(name))
-    return min(_ALL, max(parts, default=_NONE))
+    return Fraction(_part(pod, totals), _ALL)
 
 
-def _number(amount: Fraction) -> str:
-    return str(amount.numerator) if amount.denominator == 1 else f"{float(amount):.2f}"
+def _part(pod: Pod, totals: Resources) -> int:
+    """The same, rounded up where it is no whole number of parts."""
+    most = 0
+    for name, units in pod.shape.requests.items():
+        if there := totals.get(name, 0):
+            most = max(most, -(-units * _ALL // there))
+    return min(_ALL, most)
 
 
-def _whole(amount: Fraction) -> int:
-    return -(-amount.numerator // amount.denominator)
+@lru_cache(maxsize=4096)
+def _micro(price: Decimal) -> int:
+    return int((price * _MICRO).to_integral_value(ROUND_CEILING))
 
 
-def _decimal(amount: Fraction) -> Decimal:
-    return Decimal(amount.numerator) / Decimal(amount.denominator)
+def _number(parts: int) -> str:
+    return str(parts // _ALL) if not parts % _ALL else f"{parts / _ALL:.2f}"
+
+
+def _decimal(parts: int) -> Decimal:
+    return Decimal(parts) / (_ALL * _MICRO)
