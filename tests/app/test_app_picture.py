@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from controller.app import picture
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Phase
+from controller.domain.plan import Snapshot
+from controller.domain.policy import Limits
 from tests.planning.worlds import NOW, machine, node, pod, policy
 
 NAME = "home-a100-aaaaaaaaaa"
@@ -34,9 +37,20 @@ class View:
     jobs = budgets = daemonsets
 
 
-def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
+def seen(pods: list[Pod], phase: Phase = Phase.READY, **more: Any) -> list[str]:
+    return [found.name for found in taken(pods, phase, **more).nodes]
+
+
+def taken(pods: list[Pod], phase: Phase = Phase.READY, **more: Any) -> Snapshot:
     nodes = [node(NAME), node("cpu", 0), node("gpu", 1)]
-    ledger = SimpleNamespace(figures={}, disappointed={}, given_up={}, in_vain={}, launches=[])
+    ledger = SimpleNamespace(
+        figures={},
+        disappointed={},
+        given_up={},
+        in_vain={},
+        launches=[],
+        spent_in_month=lambda now: Decimal(7),
+    )
     fleet: Any = SimpleNamespace(
         machines=lambda: (machine(NAME, phase=phase),),
         catalogue=SimpleNamespace(offers=()),
@@ -45,7 +59,7 @@ def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
         ledger=ledger,
     )
     view: Any = View(nodes, [*pods, pod("far", 0, node="cpu")])
-    return [found.name for found in picture.take(policy(), view, fleet, NOW).nodes]
+    return picture.take(policy(**more), view, fleet, NOW)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +77,16 @@ def test_nodes_without_gpus_are_looked_at_only_while_pods_may_have_to_move_there
     pods: list[Pod], phase: Phase, all_nodes: bool
 ) -> None:
     assert seen(pods, phase) == (["cpu", "gpu", NAME] if all_nodes else ["gpu", NAME])
+
+
+def test_all_nodes_are_looked_at_where_limits_count_them() -> None:
+    assert seen([], limits=Limits(cluster_wide=True)) == ["cpu", "gpu", NAME]
+
+
+def test_members_of_a_gang_are_looked_at_wherever_they_run() -> None:
+    member = pod("train", annotations={"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "2"})
+    assert seen([member]) == ["cpu", "gpu", NAME]
+
+
+def test_what_was_spent_this_month_is_what_the_ledger_has_booked() -> None:
+    assert taken([]).spent_this_month == Decimal(7)
