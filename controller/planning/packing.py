@@ -410,19 +410,11 @@ class Attempt:
 
     def _exchange(self) -> None:
         """Each machine for the best one that would hold the same pods; often it is that."""
-        shop, board = self.shop, self.board
+        shop = self.shop
         for machine in self.machines.values():
             if not machine.inside:
                 continue
-            options = shop.buyable & shop.holding(machine.used)
-            for profile in {ask.profile for ask in machine.inside}:
-                options &= board.profiles[profile].offers
-            for key, value in board.pinned[machine.number].items():
-                by = board.offers.by(key)
-                if value is None:
-                    options &= ~board.offers.having(key)
-                elif value in by:
-                    options &= by[value]
+            options = self._possible(machine) & shop.holding(machine.used)
             while options:
                 offer = shop.best(options)
                 if offer >= machine.offer:
@@ -437,6 +429,20 @@ class Attempt:
                 self.tally.add(old, machine.inside)
                 options &= ~shop.alike(offer)
 
+    def _possible(self, machine: New) -> int:
+        """What the machine could be, for the pods that it holds, whatever its size."""
+        board = self.board
+        options = self.shop.buyable
+        for profile in {ask.profile for ask in machine.inside}:
+            options &= board.profiles[profile].offers
+        for key, value in board.pinned[machine.number].items():
+            by = board.offers.by(key)
+            if value is None:
+                options &= ~board.offers.having(key)
+            elif value in by:
+                options &= by[value]
+        return options
+
     def _round_off(self) -> None:
         """Move a pod where room for it is left over, if the machine that it leaves may then be a cheaper one.
 
@@ -448,11 +454,12 @@ class Attempt:
         for machine in self.machines.values():
             if not machine.grows:
                 continue
+            possible = self._possible(machine)
             for ask in sorted(machine.inside, key=_size):
                 if len(machine.inside) == 1:
                     break
                 rest = {name: units - ask.needs.get(name, 0) for name, units in machine.used.items()}
-                smaller = shop.best(machine.offers & shop.buyable & shop.holding(rest))
+                smaller = shop.best(possible & shop.holding(rest))
                 if shop.price[smaller] >= shop.price[machine.offer]:
                     continue
                 target = self._another(ask, machine)
