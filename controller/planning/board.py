@@ -89,6 +89,7 @@ class Board:
         self.looks = Looks()
         self.offers = offers if offers is not None else Looks()
         self.buyable = buyable
+        self.offer_number: dict[int, int] = {}  # by the template of the offer
         self._spaces = {space.name: space.labels for space in snapshot.namespaces}
         self._storage = Storage(snapshot)
         self._daemons = snapshot.daemonsets
