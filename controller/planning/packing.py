@@ -287,6 +287,8 @@ class Attempt:
                 if self._sit(ask, profile, machine, offers):
                     return None
         fitting = self._fits(ask, profile) & fresh & shop.buyable
+        if fitting and profile.offer_wishes:
+            fitting = self._preferred(profile, fitting)
         chosen, objection = self._choose(ask, fitting) if fitting else (None, None)
         growing = among & self._growing
         if growing and self._grow(ask, profile, growing, offers, chosen):
@@ -295,6 +297,20 @@ class Attempt:
             return (objection,)
         self._open(ask, profile, chosen, fitting)
         return None
+
+    def _preferred(self, profile: Profile, fitting: int) -> int:
+        """Preferences decide among what the strategy holds equal; they never buy a larger or dearer machine."""
+        shop = self.shop
+        best = shop.best(fitting)
+        for wish in profile.offer_wishes:
+            wanted = fitting & wish
+            if not wanted:
+                continue
+            offer = shop.best(wanted)
+            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            if shop.gpus[offer] == shop.gpus[best] and not dearer:
+                return wanted
+        return fitting
 
     def _fits(self, ask: Ask, profile: Profile) -> int:
         """The offers on which the pod would run alone."""
@@ -468,8 +484,13 @@ class Attempt:
         """What the machine could be, for the pods that it holds, whatever its size."""
         board = self.board
         options = self.shop.buyable
-        for profile in {ask.profile for ask in machine.inside}:
-            options &= board.profiles[profile].offers
+        for number in {ask.profile for ask in machine.inside}:
+            profile = board.profiles[number]
+            options &= profile.offers
+            for wish in profile.offer_wishes:
+                if wish >> machine.offer & 1:
+                    options &= wish
+                    break
         for key, value in board.pinned[machine.number].items():
             by = board.offers.by(key)
             if value is None:
