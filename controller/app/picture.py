@@ -18,6 +18,7 @@ from controller.domain.resources import is_accelerator, uses_accelerator
 from controller.fleet.engine import Fleet
 from controller.fleet.usable import in_use
 from controller.planning.elsewhere import moves
+from controller.planning.gangs import membership
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
@@ -26,9 +27,12 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     declared = policy.gpu_resources
     waiting = view.waiting_pods()
     everywhere = (
-        any(_has_movers(policy, view, machine) for machine in machines)
+        policy.limits.cluster_wide
+        or any(_has_movers(policy, view, machine) for machine in machines)
         or any(_looks_around(shape) for shape in _demanding(waiting, declared))
         or _shares_what_is_for_one(view, waiting)
+        # Members of a gang count wherever they run, also those without GPUs.
+        or any(membership(pod) is not None for pod in waiting)
     )
     heard = set() if everywhere else _with_a_say(view, waiting, declared)
     nodes = [
@@ -77,6 +81,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         in_vain=dict(fleet.ledger.in_vain),
         scripts_free=fleet.scripts_free(),
         launches=tuple(fleet.ledger.launches),
+        spent_this_month=fleet.ledger.spent_in_month(now),
     )
 
 

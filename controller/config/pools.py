@@ -23,6 +23,7 @@ from controller.config.values import (
     Url,
     matching,
     parse_text,
+    parse_windows,
     whole,
 )
 
@@ -91,6 +92,9 @@ class PoolSetting(Section):
     max: Count = Field(
         description="Machines at most; required, because no default is right for somebody else's money."
     )
+    max_gpus_total: Count | None = Field(
+        None, description="GPUs of all its machines together; none unless given, because max bounds them too."
+    )
     max_price_per_hour: Money | None = Field(
         None, description="Of one machine; none unless given, because the pool already says what it may buy."
     )
@@ -134,6 +138,10 @@ class PoolSetting(Section):
         True,
         description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
     )
+    resource_claims: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver); auto, which means unless a node of the pool shows GPUs of the device plug-in, because the two do not go together.",
+    )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",
@@ -156,7 +164,7 @@ class SwitchedMachine(Section):
 
 
 class NamespaceLimits(Section):
-    """What the pods of one namespace may make this program buy."""
+    """What the machines that are charged to one namespace may have and cost."""
 
     gpus: Count | None = Field(
         None, description="GPUs at most; none unless given, because limits are for those who share."
@@ -171,5 +179,14 @@ class Headroom(Section):
 
     pool: Name = Field(description="The pool that holds it.")
     gpus: Count = Field(description="GPUs kept free; required, because every one costs money while idle.")
-    schedule: Text | None = Field(None, description="When, with a time zone; always unless given.")
-    max_price_per_hour: Money | None = Field(None, description="Price at most; none unless given.")
+    schedule: (
+        Annotated[tuple[str, ...], PlainValidator(parse_windows), PlainSerializer(list, when_used="json")]
+        | None
+    ) = Field(
+        None,
+        description='One window or a list, such as "Mon-Fri 08:00-18:00 Europe/Helsinki" (summer time counts); always unless given.',
+    )
+    max_price_per_hour: Money | None = Field(
+        None,
+        description="Price at most of what is free in the pool, each machine by its free part; none unless given, because pools and limits bound it too.",
+    )

@@ -280,7 +280,7 @@ class Leaving:
         if not _is_done(outcome):
             raise NotYet(f"second instance {extra.id} of {machine.name} is not deleted", POLL)
         now = self._clock()
-        self._ledger.book(price, instance.created_at, now, now)
+        self._ledger.book(price, instance.created_at, now)
         log.warning("surplus instance deleted", extra={"machine": machine.name, "instance": extra.id})
         await self._ledger.flush()
         await self._sleep(_MOST_POLL)  # lists lag behind

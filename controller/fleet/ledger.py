@@ -33,6 +33,7 @@ log = logging.getLogger("gpu_autoscaler.fleet")
 _ATTEMPTS = 4
 _KNOWN = 16  # versions of ours that are remembered while the answers to our writes are lost
 _DAYS = 62
+_DAY = 86400.0
 
 
 class Ledger:
@@ -133,24 +134,37 @@ class Ledger:
                 self._dirty = True
 
     def close(self, machine: Machine, now: float) -> Decimal:
-        """The machine is gone for good: book its cost on today and forget it."""
+        """The machine is gone for good: book its cost on the days that it ran, and forget it."""
         # From the intent on: with a lost answer the moment of the order itself is not known.
         begin = machine.intended_at or machine.ordered_at
-        cost = (
-            self.book(machine.price, begin, machine.gone_at or now, now) if machine.ordered_at else Decimal(0)
-        )
+        cost = self.book(machine.price, begin, machine.gone_at or now) if machine.ordered_at else Decimal(0)
         self.drop([machine.intent])
         return cost
 
-    def book(self, price: Decimal, begin: float, end: float, now: float) -> Decimal:
-        hours = Decimal(str(max(0.0, end - begin))) / 3600
-        cost = (price * hours).quantize(Decimal("0.0001"))
-        day = datetime.fromtimestamp(now, UTC).date().isoformat()
-        self.costs[day] = self.costs.get(day, Decimal(0)) + cost
+    def book(self, price: Decimal, begin: float, end: float) -> Decimal:
+        """Each day has its own part, so that a month pays for its own days only."""
+        total, since, end = Decimal(0), begin, max(begin, end)
+        earliest = end - (_DAYS - 1) * _DAY  # what was before counts there: no day before it is kept
+        while True:
+            at = max(since, earliest)
+            until = min(end, (at // _DAY + 1) * _DAY)
+            hours = Decimal(str(until - since)) / 3600
+            cost = (price * hours).quantize(Decimal("0.0001"))
+            day = datetime.fromtimestamp(at, UTC).date().isoformat()
+            self.costs[day] = self.costs.get(day, Decimal(0)) + cost
+            total += cost
+            if until >= end:
+                break
+            since = until
         for old in sorted(self.costs)[:-_DAYS]:
             del self.costs[old]
         self._dirty = True
-        return cost
+        return total
+
+    def spent_in_month(self, now: float) -> Decimal:
+        """What machines that are gone have cost in this calendar month (UTC)."""
+        month = datetime.fromtimestamp(now, UTC).date().isoformat()[:7]
+        return sum((cost for day, cost in self.costs.items() if day.startswith(month)), Decimal(0))
 
     def learn(self, instance_type: str, offered: Resources) -> None:
         """Remember what a healthy node of this type offered."""

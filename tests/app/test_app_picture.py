@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,8 @@ from controller.domain.kube import (
     VolumeClaim,
 )
 from controller.domain.machine import Phase
+from controller.domain.plan import Snapshot
+from controller.domain.policy import Limits
 from tests.planning.worlds import NOW, machine, node, pod, policy
 
 NAME = "home-a100-aaaaaaaaaa"
@@ -56,7 +59,14 @@ class View:
 
 def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     nodes = [node(NAME), node("cpu", 0), node("gpu", 1)]
-    ledger = SimpleNamespace(figures={}, disappointed={}, given_up={}, in_vain={}, launches=[])
+    ledger = SimpleNamespace(
+        figures={},
+        disappointed={},
+        given_up={},
+        in_vain={},
+        launches=[],
+        spent_in_month=lambda now: Decimal(7),
+    )
     fleet: Any = SimpleNamespace(
         machines=lambda: (machine(NAME, phase=phase),),
         catalogue=SimpleNamespace(offers=()),
@@ -68,9 +78,13 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     return view, fleet
 
 
-def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
+def taken(pods: list[Pod], phase: Phase = Phase.READY, **more: Any) -> Snapshot:
     view, fleet = scene(pods, phase)
-    return [found.name for found in picture.take(policy(), view, fleet, NOW).nodes]
+    return picture.take(policy(**more), view, fleet, NOW)
+
+
+def seen(pods: list[Pod], phase: Phase = Phase.READY, **more: Any) -> list[str]:
+    return [found.name for found in taken(pods, phase, **more).nodes]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +147,20 @@ def test_of_storage_only_what_the_pods_use_is_taken() -> None:
         Volume(name="pv-for-c", claim="default/c"),
     )
     view.csi_nodes = lambda: (CsiNode(name="gpu"), CsiNode(name="gone"))
-    taken = picture.take(policy(), view, fleet, NOW)
-    assert [claim.name for claim in taken.volume_claims] == ["a-scratch", "c", "d"]
-    assert [volume.name for volume in taken.volumes] == ["pv-d", "pv-for-c", "pv-free"]
-    assert [node.name for node in taken.csi_nodes] == ["gpu"]
+    found = picture.take(policy(), view, fleet, NOW)
+    assert [claim.name for claim in found.volume_claims] == ["a-scratch", "c", "d"]
+    assert [volume.name for volume in found.volumes] == ["pv-d", "pv-for-c", "pv-free"]
+    assert [node.name for node in found.csi_nodes] == ["gpu"]
+
+
+def test_all_nodes_are_looked_at_where_limits_count_them() -> None:
+    assert seen([], limits=Limits(cluster_wide=True)) == ["cpu", "gpu", NAME]
+
+
+def test_members_of_a_gang_are_looked_at_wherever_they_run() -> None:
+    member = pod("train", annotations={"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "2"})
+    assert seen([member]) == ["cpu", "gpu", NAME]
+
+
+def test_what_was_spent_this_month_is_what_the_ledger_has_booked() -> None:
+    assert taken([]).spent_this_month == Decimal(7)

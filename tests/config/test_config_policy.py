@@ -11,8 +11,9 @@ from controller.config.policy import to_policy
 from controller.config.settings import Settings
 from controller.domain.kube import Taint
 from controller.domain.names import hostname
-from controller.domain.policy import Deadlines, Limits, Policy, Pool
+from controller.domain.policy import Billing, Deadlines, Headroom, Limits, NamespaceLimit, Policy, Pool
 from controller.domain.prices import PriceRule
+from controller.domain.windows import Window
 
 POOL = {"name": "a100", "instance_types": ["1A100.22V"], "max": 4}
 
@@ -33,6 +34,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "locations": ["FIN-03", "FIN-01"],
         "market": "prefer_spot",
         "min": 1,
+        "max_gpus_total": 8,
         "max_price_per_hour": 3.1,
         "image": ["one", "two"],
         "disk_gb": 200,
@@ -43,6 +45,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "arm64": True,
         "startup_taint": True,
         "feature_discovery": False,
+        "resource_claims": "always",
         "pause": "scale-up",
     }
     settings = load_dict(
@@ -59,6 +62,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             market="prefer_spot",
             min=1,
             max=4,
+            max_gpus_total=8,
             max_price_per_hour=Decimal("3.1"),
             images=("one", "two"),
             disk_gb=200,
@@ -70,6 +74,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             arm64=True,
             startup_taint=True,
             feature_discovery=False,
+            resource_claims="always",
             pause="scale-up",
         ),
     )
@@ -86,11 +91,34 @@ def test_the_rest_is_translated_in_seconds() -> None:
                 "price_per_hour": 3,
                 "price_per_month": 4,
                 "launches_per_minute": 5,
+                "cores": 6,
+                "memory_gb": 7,
+                "cluster_wide": True,
+            },
+            "pools": [{"name": "a", "gpu_models": ["X"], "max": 1}],
+            "namespaces": {"team-a": {"gpus": 2}, "team-b": {"price_per_hour": "1.5"}},
+            "headroom": [
+                {"pool": "a", "gpus": 1},
+                {"pool": "a", "gpus": 2, "schedule": "Mon-Fri 08:00-18:00 UTC", "max_price_per_hour": 3},
+                {"pool": "a", "gpus": 3, "schedule": ["Sat 08:00-18:00 UTC", "Sun 08:00-09:00 UTC"]},
+            ],
+            "billing": {
+                "increment_s": 60,
+                "refund_unused": False,
+                "reserve_hours": 2,
+                "on_exhausted": "drain_idle",
             },
             "scale_up": {"strategy": "cheapest"},
             "scale_down": {"cooldown": "1m"},
             "disruption": {"budget": 3},
-            "planning": {"scheduler_names": ["mine"], "priority_cutoff": 0, "ignore_namespaces": ["x"]},
+            "planning": {
+                "scheduler_names": ["mine"],
+                "priority_cutoff": 0,
+                "ignore_namespaces": ["x"],
+                "quota_messages": ["over quota"],
+                "gangs_in_one_location": True,
+                "fractions": "kai",
+            },
             "deadlines": {
                 "launch": "1m",
                 "unknown_create": {"lists": 4, "over": 90},
@@ -102,8 +130,35 @@ def test_the_rest_is_translated_in_seconds() -> None:
         cluster_id="home",
         namespace="ops",
         limits=Limits(
-            machines=1, gpus=2, price_per_hour=Decimal(3), price_per_month=Decimal(4), launches_per_minute=5
+            machines=1,
+            gpus=2,
+            cores=6,
+            memory_gb=7,
+            cluster_wide=True,
+            price_per_hour=Decimal(3),
+            price_per_month=Decimal(4),
+            launches_per_minute=5,
         ),
+        pools=(Pool(name="a", gpu_models=("X",), max=1),),
+        namespaces={
+            "team-a": NamespaceLimit(gpus=2),
+            "team-b": NamespaceLimit(price_per_hour=Decimal("1.5")),
+        },
+        headroom=(
+            Headroom(pool="a", gpus=1),
+            Headroom(
+                pool="a",
+                gpus=2,
+                schedule=(Window((0, 1, 2, 3, 4), 480, 1080, "UTC"),),
+                max_price_per_hour=Decimal(3),
+            ),
+            Headroom(
+                pool="a",
+                gpus=3,
+                schedule=(Window((5,), 480, 1080, "UTC"), Window((6,), 480, 540, "UTC")),
+            ),
+        ),
+        billing=Billing(increment=60, refund_unused=False, reserve_hours=2, drain_idle=True),
         deadlines=Deadlines(launch=60, unknown_lists=4, unknown_over=90, backoff_first=1),
         strategy="cheapest",
         cooldown=60,
@@ -111,6 +166,9 @@ def test_the_rest_is_translated_in_seconds() -> None:
         scheduler_names=("mine",),
         priority_cutoff=0,
         ignore_namespaces=("x",),
+        quota_messages=("over quota",),
+        gangs_in_one_location=True,
+        fractions="kai",
     )
 
 
@@ -197,10 +255,6 @@ join: {mine: {startup_script_id: s}}
     later = "has no effect in this version yet"
     assert loaded.warnings == [
         "config.yaml:1: machines = w1: switched machines are not driven by this version yet",
-        f"config.yaml:3: limits.price_per_month = 3000: {later}",
-        f"config.yaml:4: billing.reserve_hours = 2: {later}",
-        f'config.yaml:5: namespaces = {{"team-a": {{"gpus": 2, "price_per_hour": null}}}}: {later}',
-        f'config.yaml:6: headroom = [{{"pool": "a", "gpus": 1, "schedule": null, "max_price_per_hour": null}}]: {later}',
         f'config.yaml:7: disruption.windows = ["night"]: {later}',
         'config.yaml:8: pools[0].labels["topology.kubernetes.io/zone"] = z: '
         "is set from the machine's own facts instead",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -157,9 +158,9 @@ async def test_costs_that_another_leader_booked_are_added_to_ours(hands: Hands) 
     ours, theirs = Ledger(hands, "home"), Ledger(hands, "home")
     await ours.load()
     await theirs.load()
-    theirs.book(Decimal(2), 0.0, 3600.0, 5000.0)
+    theirs.book(Decimal(2), 0.0, 3600.0)
     await theirs.flush()
-    ours.book(Decimal(3), 0.0, 3600.0, 5000.0)
+    ours.book(Decimal(3), 0.0, 3600.0)
     await ours.flush()
     assert ours.costs == {"1970-01-01": Decimal("5.0000")}
 
@@ -244,7 +245,7 @@ async def test_who_holds_the_machines_of_the_ledger_sees_what_is_loaded_later(ha
 def test_costs_are_kept_for_two_months(hands: Hands) -> None:
     ledger = Ledger(hands, "home")
     for day in range(100):
-        ledger.book(Decimal(1), 0.0, 3600.0, day * 86400.0)
+        ledger.book(Decimal(1), day * 86400.0, day * 86400.0 + 3600.0)
     assert len(ledger.costs) == 62
 
 
@@ -285,6 +286,30 @@ async def test_costs_that_others_book_between_two_conflicts_are_added_once(hands
             put_there(hands, text)
 
     hands.on_call["write_config_map"] = another_books
-    ours.book(Decimal(3), 0.0, 3600.0, 5000.0)
+    ours.book(Decimal(3), 0.0, 3600.0)
     await ours.flush()
     assert ours.costs == {"1970-01-01": Decimal("7.0000")}
+
+
+async def test_a_machine_that_ran_over_the_end_of_a_month_costs_each_month_its_own_days(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    midnight = datetime(2027, 2, 1, tzinfo=UTC).timestamp()
+    assert ledger.book(Decimal(1), midnight - 30 * 3600, midnight + 2 * 3600) == Decimal(32)
+    assert ledger.costs == {
+        "2027-01-30": Decimal(6),
+        "2027-01-31": Decimal(24),
+        "2027-02-01": Decimal(2),
+    }
+    assert ledger.spent_in_month(midnight - 1) == Decimal(30)
+    assert ledger.spent_in_month(midnight) == Decimal(2)
+    assert ledger.spent_in_month(midnight + 40 * 86400) == Decimal(0)
+
+
+async def test_what_ran_for_years_is_booked_whole_on_the_days_that_are_kept(hands: Hands) -> None:
+    ledger = Ledger(hands, "home")
+    await ledger.load()
+    end = datetime(2027, 2, 1, 12, tzinfo=UTC).timestamp()
+    assert ledger.book(Decimal(1), end - 1000 * 86400, end) == Decimal(24000)
+    assert sum(ledger.costs.values()) == Decimal(24000)
+    assert len(ledger.costs) == 62

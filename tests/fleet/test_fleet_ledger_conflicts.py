@@ -176,12 +176,12 @@ def test_where_the_machines_are_is_known_from_either_and_ours_is_the_newer() -> 
 async def test_costs_of_two_leaders_count_once_each(hands: Hands) -> None:
     one, other = Ledger(hands, "home"), Ledger(hands, "home")
     await one.load()
-    one.book(Decimal(10), 0, 3600, 1e6)
+    one.book(Decimal(10), 0, 3600)
     await one.flush()
     await other.load()
-    one.book(Decimal(5), 0, 3600, 1e6)
+    one.book(Decimal(5), 0, 3600)
     await one.flush()
-    other.book(Decimal(2), 0, 3600, 1e6)
+    other.book(Decimal(2), 0, 3600)
     await other.flush()
     assert sum(other.costs.values()) == 17
 
