@@ -12,6 +12,7 @@ from controller.domain.names import gpu_slug
 from controller.domain.policy import Deadlines, Limits, Policy, Pool
 from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
+from controller.domain.windows import parse_window
 
 
 def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
@@ -36,7 +37,15 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         strategy=settings.scale_up.strategy,
         cooldown=settings.scale_down.cooldown.total_seconds(),
         order=settings.scale_down.order,
+        min_age=settings.scale_down.min_age.total_seconds(),
+        consolidate=settings.scale_down.consolidate,
+        consolidate_saving=settings.scale_down.consolidate_saving,
+        billing_increment=settings.billing.increment_s,
+        refund_unused=settings.billing.refund_unused,
         disruption_budget=settings.disruption.budget,
+        disruption_budgets=settings.disruption.budgets.model_dump(exclude_none=True),
+        windows=tuple(parse_window(text) for text in settings.disruption.windows),
+        not_during=tuple(parse_window(text) for text in settings.disruption.not_during),
         scheduler_names=settings.planning.scheduler_names,
         priority_cutoff=settings.planning.priority_cutoff,
         ignore_namespaces=settings.planning.ignore_namespaces,
@@ -82,6 +91,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         own_script=own_script,
         script_after_create=own_script and join is not None and join.delete_script == "after_create",
         feature_discovery=pool.feature_discovery,
+        expire_after=pool.expire_after.total_seconds() if pool.expire_after else None,
         pause=pool.pause,
     )
 

@@ -14,6 +14,7 @@ import msgspec
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
 from controller.domain.resources import GPU, Resources
+from controller.domain.windows import Window
 
 SPOT_ONLY = "spot_only"
 PREFER_SPOT = "prefer_spot"
@@ -44,6 +45,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     own_script: bool = False  # each machine boots with a script made for it
     script_after_create: bool = False  # which goes as soon as the order is accepted, not only after the join
     feature_discovery: bool = True  # NVIDIA's labels appear on the pool's nodes
+    expire_after: float | None = None  # seconds
     pause: str = ""  # scale-up | scale-down | all
 
     def markets(self) -> tuple[str, ...]:
@@ -94,7 +96,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str = "smallest"
     cooldown: float = 600
     order: str = "largest"
+    min_age: float = 0
+    consolidate: str = "off"  # off | cheaper
+    consolidate_saving: Decimal = Decimal(1)  # an hour, at least
+    billing_increment: float = 600
+    refund_unused: bool = True
     disruption_budget: str = "20%"
+    disruption_budgets: Mapping[str, str] = {}  # the same for one reason
+    windows: tuple[Window, ...] = ()  # when machines may be removed; empty: always
+    not_during: tuple[Window, ...] = ()  # when none is
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from controller.domain.kube import Taint
 from controller.domain.names import hostname
 from controller.domain.policy import Deadlines, Limits, Policy, Pool
 from controller.domain.prices import PriceRule
+from controller.domain.windows import Window
 
 POOL = {"name": "a100", "instance_types": ["1A100.22V"], "max": 4}
 
@@ -43,6 +44,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "arm64": True,
         "startup_taint": True,
         "feature_discovery": False,
+        "expire_after": "7d",
         "pause": "scale-up",
     }
     settings = load_dict(
@@ -70,6 +72,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             arm64=True,
             startup_taint=True,
             feature_discovery=False,
+            expire_after=7 * 86400.0,
             pause="scale-up",
         ),
     )
@@ -88,8 +91,20 @@ def test_the_rest_is_translated_in_seconds() -> None:
                 "launches_per_minute": 5,
             },
             "scale_up": {"strategy": "cheapest"},
-            "scale_down": {"cooldown": "1m"},
-            "disruption": {"budget": 3},
+            "scale_down": {
+                "cooldown": "1m",
+                "order": "dearest",
+                "min_age": "2h",
+                "consolidate": False,
+                "consolidate_saving": 2.5,
+            },
+            "billing": {"increment_s": 3600, "refund_unused": False},
+            "disruption": {
+                "budget": 3,
+                "budgets": {"drifted": "10%", "consolidation": 0},
+                "windows": ["daily 20:00-06:00 Europe/Helsinki"],
+                "not_during": ["Sun 00:00-24:00 UTC"],
+            },
             "planning": {"scheduler_names": ["mine"], "priority_cutoff": 0, "ignore_namespaces": ["x"]},
             "deadlines": {
                 "launch": "1m",
@@ -107,7 +122,16 @@ def test_the_rest_is_translated_in_seconds() -> None:
         deadlines=Deadlines(launch=60, unknown_lists=4, unknown_over=90, backoff_first=1),
         strategy="cheapest",
         cooldown=60,
+        order="dearest",
+        min_age=7200,
+        consolidate="off",
+        consolidate_saving=Decimal("2.5"),
+        billing_increment=3600,
+        refund_unused=False,
         disruption_budget="3",
+        disruption_budgets={"drifted": "10%", "consolidation": "0"},
+        windows=(Window((0, 1, 2, 3, 4, 5, 6), 1200, 360, "Europe/Helsinki"),),
+        not_during=(Window((6,), 0, 1440, "UTC"),),
         scheduler_names=("mine",),
         priority_cutoff=0,
         ignore_namespaces=("x",),
@@ -189,7 +213,6 @@ limits: {price_per_month: 3000}
 billing: {increment_s: 600, reserve_hours: 2}
 namespaces: {team-a: {gpus: 2}}
 headroom: [{pool: a, gpus: 1}]
-disruption: {windows: [night]}
 pools: [{name: a, gpu_models: [X], max: 1, labels: {topology.kubernetes.io/zone: z}}]
 join: {mine: {startup_script_id: s}}
 """
@@ -201,8 +224,7 @@ join: {mine: {startup_script_id: s}}
         f"config.yaml:4: billing.reserve_hours = 2: {later}",
         f'config.yaml:5: namespaces = {{"team-a": {{"gpus": 2, "price_per_hour": null}}}}: {later}',
         f'config.yaml:6: headroom = [{{"pool": "a", "gpus": 1, "schedule": null, "max_price_per_hour": null}}]: {later}',
-        f'config.yaml:7: disruption.windows = ["night"]: {later}',
-        'config.yaml:8: pools[0].labels["topology.kubernetes.io/zone"] = z: '
+        'config.yaml:7: pools[0].labels["topology.kubernetes.io/zone"] = z: '
         "is set from the machine's own facts instead",
     ]
     assert to_policy(loaded.settings, cluster_id="c").pools[0].labels == {}
