@@ -28,14 +28,7 @@ SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/names
 _LARGEST_FILE = 4_000_000
 
 # Read and checked, and without effect in this version: each use is reported.
-NOT_YET: tuple[Path, ...] = (
-    ("limits", "price_per_month"),
-    ("billing", "on_exhausted"),
-    ("billing", "reserve_hours"),
-    ("planning", "max_overshoot"),
-    ("namespaces",),
-    ("headroom",),
-)
+NOT_YET: tuple[Path, ...] = (("planning", "max_overshoot"),)
 
 
 @dataclass(frozen=True)

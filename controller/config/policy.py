@@ -9,7 +9,7 @@ from controller.config.settings import Settings
 from controller.domain.gpu_labels import PREFIX
 from controller.domain.kube import Taint
 from controller.domain.names import gpu_slug
-from controller.domain.policy import Deadlines, Limits, Policy, Pool
+from controller.domain.policy import Billing, Deadlines, Headroom, Limits, NamespaceLimit, Policy, Pool
 from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
 from controller.domain.windows import parse_window
@@ -28,6 +28,9 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         limits=Limits(
             machines=limits.machines,
             gpus=limits.gpus,
+            cores=limits.cores,
+            memory_gb=limits.memory_gb,
+            cluster_wide=limits.cluster_wide,
             price_per_hour=limits.price_per_hour,
             price_per_month=limits.price_per_month,
             launches_per_minute=limits.launches_per_minute,
@@ -40,8 +43,6 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         min_age=settings.scale_down.min_age.total_seconds(),
         consolidate=settings.scale_down.consolidate,
         consolidate_saving=settings.scale_down.consolidate_saving,
-        billing_increment=settings.billing.increment_s,
-        refund_unused=settings.billing.refund_unused,
         disruption_budget=settings.disruption.budget,
         disruption_budgets=settings.disruption.budgets.model_dump(exclude_none=True),
         windows=tuple(parse_window(text) for text in settings.disruption.windows),
@@ -49,6 +50,30 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         scheduler_names=settings.planning.scheduler_names,
         priority_cutoff=settings.planning.priority_cutoff,
         ignore_namespaces=settings.planning.ignore_namespaces,
+        gangs_in_one_location=settings.planning.gangs_in_one_location,
+        quota_messages=settings.planning.quota_messages,
+        fractions=settings.planning.fractions,
+        namespaces={
+            name: NamespaceLimit(gpus=given.gpus, price_per_hour=given.price_per_hour)
+            for name, given in settings.namespaces.items()
+        },
+        billing=Billing(
+            increment=settings.billing.increment_s,
+            refund_unused=settings.billing.refund_unused,
+            reserve_hours=settings.billing.reserve_hours,
+            drain_idle=settings.billing.on_exhausted == "drain_idle",
+        ),
+        headroom=tuple(
+            Headroom(
+                pool=given.pool,
+                gpus=given.gpus,
+                schedule=None
+                if given.schedule is None
+                else tuple(parse_window(text) for text in given.schedule),
+                max_price_per_hour=given.max_price_per_hour,
+            )
+            for given in settings.headroom
+        ),
         prices={
             ANY if name == ANY else gpu_slug(name): PriceRule(
                 on_demand=given.price_per_hour, spot=given.spot_price_per_hour, discount=given.share
@@ -78,6 +103,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         market=pool.market,
         min=pool.min,
         max=pool.max,
+        max_gpus_total=pool.max_gpus_total,
         max_price_per_hour=pool.max_price_per_hour,
         images=pool.image,
         disk_gb=pool.disk_gb,

@@ -24,6 +24,7 @@ from controller.config.values import (
     Url,
     matching,
     parse_text,
+    parse_windows,
     whole,
 )
 
@@ -91,6 +92,9 @@ class PoolSetting(Section):
     )
     max: Count = Field(
         description="Machines at most; required, because no default is right for somebody else's money."
+    )
+    max_gpus_total: Count | None = Field(
+        None, description="GPUs of all its machines together; none unless given, because max bounds them too."
     )
     max_price_per_hour: Money | None = Field(
         None, description="Of one machine; none unless given, because the pool already says what it may buy."
@@ -161,7 +165,7 @@ class SwitchedMachine(Section):
 
 
 class NamespaceLimits(Section):
-    """What the pods of one namespace may make this program buy."""
+    """What the machines that are charged to one namespace may have and cost."""
 
     gpus: Count | None = Field(
         None, description="GPUs at most; none unless given, because limits are for those who share."
@@ -176,5 +180,14 @@ class Headroom(Section):
 
     pool: Name = Field(description="The pool that holds it.")
     gpus: Count = Field(description="GPUs kept free; required, because every one costs money while idle.")
-    schedule: Text | None = Field(None, description="When, with a time zone; always unless given.")
-    max_price_per_hour: Money | None = Field(None, description="Price at most; none unless given.")
+    schedule: (
+        Annotated[tuple[str, ...], PlainValidator(parse_windows), PlainSerializer(list, when_used="json")]
+        | None
+    ) = Field(
+        None,
+        description='One window or a list, such as "Mon-Fri 08:00-18:00 Europe/Helsinki" (summer time counts); always unless given.',
+    )
+    max_price_per_hour: Money | None = Field(
+        None,
+        description="Price at most of the machines bought for it, together; none unless given, because pools and limits bound it too.",
+    )

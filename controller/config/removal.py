@@ -6,11 +6,17 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from controller.config.hours import Hours
 from controller.config.section import Section
-from controller.config.values import Duration, Money, Share
+from controller.config.values import Duration, Money, Share, parse_windows
+
+
+def _hours(value: Any) -> tuple[str, ...]:
+    return () if value in ([], ()) else parse_windows(value)
+
+
+Hours = Annotated[tuple[str, ...], PlainValidator(_hours), PlainSerializer(list, when_used="json")]
 
 
 def _unquoted_off(value: Any) -> Any:
@@ -65,11 +71,11 @@ class Disruption(Section):
         default_factory=Budgets,
         description="The same for one reason, beside the budget for all; none unless given, because one number is enough for most.",
     )
-    windows: tuple[Hours, ...] = Field(
+    windows: Hours = Field(
         (),
         description='When machines may be removed, such as "daily 20:00-06:00 Europe/Helsinki"; always unless given, because only idle ones are. What is under way when a window ends is finished, and a machine that failed goes at any time.',
     )
-    not_during: tuple[Hours, ...] = Field(
+    not_during: Hours = Field(
         (),
         description='When none is removed, such as "Mon-Fri 08:00-18:00 Europe/Helsinki", even inside of a window above; never unless given, because an idle machine costs money at any hour.',
     )

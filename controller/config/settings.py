@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.config.delays import Deadlines, Lease, Timing
@@ -29,9 +29,11 @@ from controller.config.values import (
     Text,
     Url,
     matching,
+    parse_patterns,
     whole,
 )
 from controller.domain.names import DEFAULT_NAMESPACE
+from controller.domain.policy import QUOTA_MESSAGES
 
 Namespace = Annotated[
     str,
@@ -48,10 +50,24 @@ class Limits(Section):
         None,
         description="GPUs of all machines together; none unless given, as each pool has its own maximum.",
     )
+    cores: Count | None = Field(
+        None, description="CPU cores of all machines together; none unless given, as GPUs cost more."
+    )
+    memory_gb: Count | None = Field(
+        None,
+        description="Memory of all machines together, as the catalogue counts it; none unless given, for the same reason.",
+    )
+    cluster_wide: Flag = Field(
+        False,
+        description="Whether nodes that were not bought here count against machines, gpus, cores and memory_gb; false, because they cost nothing more.",
+    )
     price_per_hour: Money | None = Field(
         None, description="Of all machines together; none unless given, as the maxima bound it already."
     )
-    price_per_month: Money | None = Field(None, description="Budget of a calendar month; none unless given.")
+    price_per_month: Money | None = Field(
+        None,
+        description="Budget of a calendar month (UTC): what closed machines cost, what those that run have cost so far, and what each reserves. It stops purchases, and work that runs goes on costing; none unless given.",
+    )
     launches_per_minute: Count = Field(
         30, description="Brake on mistakes: 30, more than a busy cluster needs and few enough to notice."
     )
@@ -74,15 +90,16 @@ class Billing(Section):
         description="What the cloud bills at once, in seconds; 600, as Verda does. Only where nothing is refunded does it matter.",
     )
     refund_unused: Flag = Field(
-        True, description="Whether the rest of an increment comes back on delete; true, as Verda does."
+        True,
+        description="Whether the rest of an increment comes back on delete; true, as Verda does. Where it does not, an idle machine goes at the end of the increment in which its cooldown ends.",
     )
     on_exhausted: Literal["stop_buying", "drain_idle"] = Field(
         "stop_buying",
-        description="What an exhausted budget does; it stops purchases, because killing work is never the default.",
+        description="What a used-up budget of the month does: drain_idle also removes idle machines without waiting for the cooldown. It stops purchases, because killing work is never the default.",
     )
     reserve_hours: Count = Field(
         1,
-        description="Hours that each machine reserves of the budget; 1, because nothing useful runs shorter.",
+        description="Hours that each machine reserves of the month's budget when it is ordered; 1, because nothing useful runs shorter.",
     )
 
 
@@ -97,6 +114,20 @@ class Planning(Section):
     )
     ignore_namespaces: tuple[Text, ...] = Field(
         (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
+    )
+    quota_messages: Annotated[
+        tuple[str, ...], PlainValidator(parse_patterns), PlainSerializer(list, when_used="json")
+    ] = Field(
+        QUOTA_MESSAGES,
+        description="Regular expressions: a pod that the scheduler refuses in such words waits for quota of its queue and buys nothing; the words of KAI, ElasticQuota and Volcano, because they call it unschedulable like any other.",
+    )
+    gangs_in_one_location: Flag = Field(
+        False,
+        description="Whether all pods of a gang get machines in one location, unless its pods say otherwise (gpu-autoscaler/gang-one-location); false, because capacity is scarce.",
+    )
+    fractions: Literal["", "kai"] = Field(
+        "",
+        description="Whose shares of a GPU are demand: `kai` reads KAI's annotations (gpu-fraction, gpu-memory) and ignores the pods of its node-scale-adjuster. Nobody's, because where that adjuster runs its pods ask for whole GPUs already.",
     )
     max_overshoot: Count = Field(
         0, description="GPUs bought beyond what is asked for; 0, because nobody asked for them."
@@ -170,7 +201,8 @@ class Settings(BaseSettings):
     )
     planning: Planning = Field(default_factory=Planning, description="Which pods count.")
     namespaces: dict[str, NamespaceLimits] = Field(
-        {}, description="Bounds per namespace; none, because most clusters have one team."
+        {},
+        description="Bounds per namespace; none, because most clusters have one team. A machine is charged to the pods on it or promised to it, by their share of its GPUs; what nobody asked for, to the namespace whose pod it was bought for first.",
     )
     headroom: tuple[Headroom, ...] = Field(
         (), description="Room kept free; none, because free room costs money."

@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 from pydantic import PlainSerializer, PlainValidator, SecretStr
 from pydantic_core import PydanticCustomError
 
+from controller.domain.windows import EXPECTED as WINDOW
+from controller.domain.windows import parse_window
+
 Path = tuple[str | int, ...]
 T = TypeVar("T")
 
@@ -202,6 +205,42 @@ def attempt(parse: Callable[[Any], T], value: Any) -> T | None:
         return parse(value)
     except PydanticCustomError:
         return None
+
+
+def parse_patterns(value: Any) -> tuple[str, ...]:
+    """Regular expressions, one or several."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple):
+        raise wrong("a list of regular expressions")
+    problems: list[tuple[Path, Any, str]] = []
+    for n, pattern in enumerate(found):
+        try:
+            if len(re.compile(parse_text(pattern)).pattern) > 1000:
+                problems.append(((n,), pattern, "a regular expression of at most 1000 characters"))
+        except (re.error, RecursionError, OverflowError) as error:
+            problems.append(((n,), pattern, f"a regular expression ({error})"))
+        except PydanticCustomError:
+            problems.append(((n,), pattern, "a regular expression: text that is not empty, on one line"))
+    if problems:
+        raise several(problems)
+    return tuple(found)
+
+
+def parse_windows(value: Any) -> tuple[str, ...]:
+    """Windows of the week, one or several."""
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not found:
+        raise wrong(WINDOW)
+    problems: list[tuple[Path, Any, str]] = []
+    for n, text in enumerate(found):
+        try:
+            parse_window(parse_text(text))
+        except (ValueError, PydanticCustomError) as error:
+            why = f": {error}" if not isinstance(error, PydanticCustomError) else ""
+            problems.append(((n,) if not isinstance(value, str) else (), text, WINDOW + why))
+    if problems:
+        raise several(problems)
+    return tuple(found)
 
 
 def parse_secret(value: Any) -> SecretStr:

@@ -21,6 +21,15 @@ PREFER_SPOT = "prefer_spot"
 PREFER_ON_DEMAND = "prefer_on_demand"
 ON_DEMAND_ONLY = "on_demand_only"
 
+# Words by which queueing systems call a pod unschedulable that waits for its queue's quota, not for machines.
+QUOTA_MESSAGES = (
+    r"quota has reached the allowable limit",  # KAI
+    r"[Nn]on-preemptible workload is over quota",  # KAI
+    r"because ElasticQuota .* is more than Max",  # scheduler-plugins, CapacityScheduling
+    r"total ElasticQuota used is more than min",
+    r"queue resource quota insufficient",  # Volcano
+)
+
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
@@ -32,6 +41,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     market: str = ON_DEMAND_ONLY
     min: int = 0
     max: int
+    max_gpus_total: int | None = None  # of all its machines
     max_price_per_hour: Decimal | None = None
     images: tuple[str, ...] = ()  # empty: automatic
     disk_gb: int = 100
@@ -61,10 +71,34 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     machines: int | None = None
     gpus: int | None = None
+    cores: int | None = None
+    memory_gb: int | None = None
     price_per_hour: Decimal | None = None
     price_per_month: Decimal | None = None
+    cluster_wide: bool = False  # nodes that are not ours count against machines, gpus, cores and memory
     launches_per_minute: int = 30
     scripts: int = 80
+
+
+class NamespaceLimit(msgspec.Struct, frozen=True, kw_only=True):
+    gpus: int | None = None
+    price_per_hour: Decimal | None = None
+
+
+class Billing(msgspec.Struct, frozen=True, kw_only=True):
+    increment: float = 600  # seconds that the cloud bills at once
+    refund_unused: bool = True
+    reserve_hours: int = 1
+    drain_idle: bool = False  # what an exhausted budget does beside buying nothing
+
+
+class Headroom(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs that a pool keeps free."""
+
+    pool: str
+    gpus: int
+    schedule: tuple[Window, ...] | None = None  # None: always
+    max_price_per_hour: Decimal | None = None  # of the machines that it keeps or has bought
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +133,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     min_age: float = 0
     consolidate: str = "off"  # off | cheaper
     consolidate_saving: Decimal = Decimal(1)  # an hour, at least
-    billing_increment: float = 600
-    refund_unused: bool = True
     disruption_budget: str = "20%"
     disruption_budgets: Mapping[str, str] = {}  # the same for one reason
     windows: tuple[Window, ...] = ()  # when machines may be removed; empty: always
@@ -108,6 +140,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
+    gangs_in_one_location: bool = False
+    fractions: str = ""  # kai: its shares of a GPU are demand
+    quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
+    namespaces: Mapping[str, NamespaceLimit] = {}
+    billing: Billing = Billing()
+    headroom: tuple[Headroom, ...] = ()
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ

@@ -25,10 +25,15 @@ class Reason(StrEnum):
     VOLUME = "volume"
     RESOURCES = "resources"
     GANG_INCOMPLETE = "gang_incomplete"
+    QUOTA_BLOCKED = "quota_blocked"
     DRA_UNSUPPORTED = "dra_unsupported"
     LIMIT_GPUS = "limit_gpus"
     LIMIT_MACHINES = "limit_machines"
     LIMIT_PRICE = "limit_price"
+    LIMIT_BUDGET = "limit_budget"
+    LIMIT_CORES = "limit_cores"
+    LIMIT_MEMORY = "limit_memory"
+    LIMIT_NAMESPACE = "limit_namespace"
     LIMIT_RATE = "limit_rate"
     LIMIT_SCRIPTS = "limit_scripts"
     NO_POOLS = "no_pools"
@@ -96,10 +101,15 @@ SENTENCES: dict[Reason, str] = {
     Reason.VOLUME: "The pod's volumes cannot be used on any machine that the pools may buy.",
     Reason.RESOURCES: "No machine that the pools may buy has the CPU, memory or other resources beside the GPUs.",
     Reason.GANG_INCOMPLETE: "The pod's gang cannot be completed, so nothing is bought for it.",
+    Reason.QUOTA_BLOCKED: "A queueing system holds the pod back until its queue has quota; a machine would not help.",
     Reason.DRA_UNSUPPORTED: "The pod's resource claims are of a form that is not planned for.",
     Reason.LIMIT_GPUS: "A limit on the number of GPUs is reached.",
     Reason.LIMIT_MACHINES: "A limit on the number of machines is reached.",
     Reason.LIMIT_PRICE: "A limit on the price is reached.",
+    Reason.LIMIT_BUDGET: "The budget of the month is spent or reserved.",
+    Reason.LIMIT_CORES: "A limit on the number of CPU cores is reached.",
+    Reason.LIMIT_MEMORY: "A limit on the memory of all machines is reached.",
+    Reason.LIMIT_NAMESPACE: "A limit of the pod's namespace is reached.",
     Reason.LIMIT_RATE: "The limit of launches per minute is reached; the rest follows.",
     Reason.LIMIT_SCRIPTS: "Too many machines boot with a startup script of their own; the rest follows.",
     Reason.NO_POOLS: "No pool is configured.",
@@ -121,11 +131,11 @@ SENTENCES: dict[Reason, str] = {
     Reason.IN_USE: "Pods on the machine use its GPUs, or would be lost or without a place.",
     Reason.PROMISED: "The machine is promised to pods that have not started yet.",
     Reason.MIN_SIZE: "The pool's minimum keeps the machine.",
+    Reason.HEADROOM: "The machine has GPUs that the settings want to be kept free.",
     Reason.COOLDOWN: "The machine is idle, and its cooldown runs.",
     Reason.MIN_AGE: "The machine is idle, and younger than the least age of one that is removed.",
     Reason.PAID: "The machine is idle, and paid for a while longer; the cloud gives nothing back.",
     Reason.WINDOW: "The machine may go, and at this hour nothing is removed.",
-    Reason.HEADROOM: "The machine is room that is kept free.",
     Reason.PDB: "A PodDisruptionBudget does not allow an eviction now.",
     Reason.DO_NOT_DISRUPT: "An annotation forbids to disturb the machine or a pod on it.",
     Reason.IDLE: "The machine has been idle for longer than the cooldown.",

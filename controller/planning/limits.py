@@ -6,28 +6,50 @@ Everything that costs money counts, also machines that are failing or leaving.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
 
+from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
+from controller.domain.resources import GPU
+from controller.planning.budget import committed, reserved
 from controller.planning.choice import Candidate
+from controller.planning.fit import Ask
+from controller.planning.namespaces import Charges
+from controller.planning.predict import GIB
 
 RATE_WINDOW = 60.0
 
 
 class Tally:
-    """Mutable within one planning run; `copy` before trying something."""
+    """Mutable within one planning run; `copy` before trying something.
+
+    `inside` are the pods that a machine is for; the first of them opened it. The namespaces of pods pay.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        others = _others(snapshot) if snapshot.policy.limits.cluster_wide else []
         self.limits = snapshot.policy.limits
-        self.machines = len(alive)
-        self.gpus = sum(m.gpus for m in alive)
+        self.machines = len(alive) + len(others)
+        self.gpus = sum(m.gpus for m in alive) + sum(node.capacity.get(GPU, 0) for node in others)
+        self.cores = sum(m.vcpus for m in alive) + sum(_up(n.capacity.get("cpu", 0), 1000) for n in others)
+        self.memory = sum(m.memory_gib for m in alive)
+        self.memory += sum(_up(node.capacity.get("memory", 0), GIB) for node in others)
         self.price = sum((m.price for m in alive), Decimal(0))
         self.of_pool: Counter[str] = Counter(m.pool for m in alive)
+        self.gpus_of_pool: Counter[str] = Counter()
+        for machine in alive:
+            self.gpus_of_pool[machine.pool] += machine.gpus
+        self.charges = Charges(snapshot)
+        self._billing = snapshot.policy.billing
+        self.committed = Decimal(0)
+        if self.limits.price_per_month is not None:
+            self.committed = committed(snapshot)
         self._lately = sorted(at for at in snapshot.launches if at > snapshot.now - RATE_WINDOW)
         self.launches = len(self._lately)
         self.scripts = sum(1 for m in alive if holds_script(snapshot.policy, m))
@@ -44,25 +66,41 @@ class Tally:
     def copy(self) -> Tally:
         other = object.__new__(Tally)
         other.__dict__.update(self.__dict__)
-        other.of_pool = self.of_pool.copy()
+        other.of_pool, other.gpus_of_pool = self.of_pool.copy(), self.gpus_of_pool.copy()
+        other.charges = self.charges.copy()
         return other
 
-    def add(self, candidate: Candidate) -> None:
-        self.machines += 1
-        self.gpus += candidate.gpus
-        self.price += candidate.price
-        self.of_pool[candidate.pool.name] += 1
-        self.launches += 1
-        self.scripts += candidate.pool.own_script
+    def add(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> None:
+        self._count(candidate, inside, 1)
 
-    def remove(self, candidate: Candidate) -> None:
-        """Take back an addition of this planning run."""
-        self.machines -= 1
-        self.gpus -= candidate.gpus
-        self.price -= candidate.price
-        self.of_pool[candidate.pool.name] -= 1
-        self.launches -= 1
-        self.scripts -= candidate.pool.own_script
+    def remove(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> None:
+        """Take back an addition of this planning run, with the pods that are charged for it now."""
+        self._count(candidate, inside, -1)
+
+    def _count(self, candidate: Candidate, inside: Sequence[Ask], sign: int) -> None:
+        pool, kind = candidate.pool, candidate.offer.type
+        self.machines += sign
+        self.gpus += sign * kind.gpus
+        self.cores += sign * kind.vcpus
+        self.memory += sign * kind.memory_gib
+        self.price += sign * candidate.price
+        self.of_pool[pool.name] += sign
+        self.gpus_of_pool[pool.name] += sign * kind.gpus
+        self.launches += sign
+        self.scripts += sign * pool.own_script
+        if self.limits.price_per_month is not None:
+            self.committed += sign * reserved(candidate.price, self._billing)
+        if inside:
+            self.charges.add(candidate, inside, sign)
+
+    def join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
+        """The pod shares a machine of this run, and its namespace the price."""
+        if self.charges.limited:
+            self.charges.add(candidate, inside, -1)
+            self.charges.add(candidate, [*inside, ask])
+
+    def objection_to_join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> Explanation | None:
+        return self.charges.objection_to_join(candidate, inside, ask) if self.charges.limited else None
 
     @property
     def exhausted(self) -> bool:
@@ -72,16 +110,29 @@ class Tally:
             self.launches >= limits.launches_per_minute
             or (limits.machines is not None and self.machines >= limits.machines)
             or (limits.gpus is not None and self.gpus >= limits.gpus)
+            or (limits.cores is not None and self.cores >= limits.cores)
+            or (limits.memory_gb is not None and self.memory >= limits.memory_gb)
+            or (limits.price_per_month is not None and self.committed >= limits.price_per_month)
         )
 
-    def objection(self, candidate: Candidate) -> Explanation | None:
-        """Why one more such machine is not allowed, with the number that would have to change."""
-        limits, pool = self.limits, candidate.pool
-        if self.of_pool[pool.name] >= pool.max:
+    def objection(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> Explanation | None:
+        """Why one more such machine, for these pods, is not allowed, with the number that would have to change."""
+        limits, pool, kind = self.limits, candidate.pool, candidate.offer.type
+        name = pool.name
+        if self.of_pool[name] >= pool.max:
             return Explanation(
                 Reason.LIMIT_MACHINES,
-                f"pool {pool.name} has {self.of_pool[pool.name]} of at most {pool.max} machines: raise its max to "
-                f"at least {self.of_pool[pool.name] + 1}",
+                f"pool {name} has {self.of_pool[name]} of at most {pool.max} machines: raise its max to "
+                f"at least {self.of_pool[name] + 1}",
+            )
+        if pool.max_gpus_total is not None and self.gpus_of_pool[name] + kind.gpus > pool.max_gpus_total:
+            return _too_many(
+                Reason.LIMIT_GPUS,
+                f"max_gpus_total of pool {name}",
+                pool.max_gpus_total,
+                self.gpus_of_pool[name],
+                kind.name,
+                kind.gpus,
             )
         if limits.machines is not None and self.machines >= limits.machines:
             return Explanation(
@@ -89,20 +140,40 @@ class Tally:
                 f"limits.machines is {limits.machines} and {self.machines} are there: raise it to at least "
                 f"{self.machines + 1}",
             )
-        if limits.gpus is not None and self.gpus + candidate.gpus > limits.gpus:
-            return Explanation(
-                Reason.LIMIT_GPUS,
-                f"limits.gpus is {limits.gpus}, {self.gpus} are there, and the machine to buy "
-                f"({candidate.offer.type.name}) has {candidate.gpus}: raise it to at least "
-                f"{self.gpus + candidate.gpus}",
+        if limits.gpus is not None and self.gpus + kind.gpus > limits.gpus:
+            return _too_many(Reason.LIMIT_GPUS, "limits.gpus", limits.gpus, self.gpus, kind.name, kind.gpus)
+        if limits.cores is not None and self.cores + kind.vcpus > limits.cores:
+            return _too_many(
+                Reason.LIMIT_CORES, "limits.cores", limits.cores, self.cores, kind.name, kind.vcpus
+            )
+        if limits.memory_gb is not None and self.memory + kind.memory_gib > limits.memory_gb:
+            return _too_many(
+                Reason.LIMIT_MEMORY,
+                "limits.memory_gb",
+                limits.memory_gb,
+                self.memory,
+                kind.name,
+                kind.memory_gib,
             )
         if limits.price_per_hour is not None and self.price + candidate.price > limits.price_per_hour:
             return Explanation(
                 Reason.LIMIT_PRICE,
                 f"limits.price_per_hour is {in_words(limits.price_per_hour)}, {in_words(self.price)} is spent, and "
-                f"{candidate.offer.type.name} costs {in_words(candidate.price)}: raise it to at least "
+                f"{kind.name} costs {in_words(candidate.price)}: raise it to at least "
                 f"{at_least(self.price + candidate.price)}",
             )
+        if limits.price_per_month is not None:
+            needed = reserved(candidate.price, self._billing)
+            if self.committed + needed > limits.price_per_month or self.committed >= limits.price_per_month:
+                # No sum: it grows by the minute, and the sentence becomes an event.
+                return Explanation(
+                    Reason.LIMIT_BUDGET,
+                    f"limits.price_per_month is {in_words(limits.price_per_month)}, and what is left of it this "
+                    f"month is less than the {in_words(needed)} that {kind.name} reserves: raise it, or wait for "
+                    "the next month (UTC)",
+                )
+        if inside and (why := self.charges.objection(candidate, inside)) is not None:
+            return why
         if self.launches >= limits.launches_per_minute:
             return Explanation(
                 Reason.LIMIT_RATE,
@@ -122,6 +193,24 @@ class Tally:
                 "quota raised and set verda.script_quota"
             )
         return Explanation(Reason.LIMIT_SCRIPTS, f"{why}; the rest follows when some have joined")
+
+
+def _too_many(code: Reason, key: str, most: int, there: int, name: str, more: int) -> Explanation:
+    return Explanation(
+        code,
+        f"{key} is {most}, {there} are there, and the machine to buy ({name}) has {more}: raise it to at least "
+        f"{there + more}",
+    )
+
+
+def _others(snapshot: Snapshot) -> list[Node]:
+    """Nodes that are not machines of ours."""
+    ours = {machine.name for machine in snapshot.machines}
+    return [node for node in snapshot.nodes if node.name not in ours]
+
+
+def _up(amount: int, unit: int) -> int:
+    return -(-amount // unit)
 
 
 def holds_script(policy: Policy, machine: Machine) -> bool:

@@ -139,12 +139,20 @@ class Packer:
                 if chosen is None:
                     packing.unplaced[ask.pod.key] = objection
                     continue
-                packing.tally.add(chosen)
+                packing.tally.add(chosen, (ask,))
                 room = self.template(chosen).copy()
                 at[id(room)] = len(packing.rooms)
                 packing.rooms.append(room)
                 packing.chosen.append(chosen)
                 packing.inside.append([])
+            else:
+                number = at[id(room)]
+                there, inside = packing.chosen[number], packing.inside[number]
+                objection = packing.tally.objection_to_join(there, inside, ask)
+                if objection is not None:
+                    packing.unplaced[ask.pod.key] = objection
+                    continue
+                packing.tally.join(there, inside, ask)
             room.put(ask)
             packing.inside[at[id(room)]].append(ask)
 
@@ -154,10 +162,10 @@ class Packer:
             options, favourite = self._options(ask, size)
             if favourite is None:
                 return None, None
-            objection = tally.objection(favourite)
+            objection = tally.objection(favourite, (ask,))
             if objection is None:
                 return favourite, None
-            chosen, _ = (None, None) if tally.exhausted else self.allowed(options, tally)
+            chosen, _ = (None, None) if tally.exhausted else self.allowed(options, tally, (ask,))
             if chosen is not None or not size:
                 return chosen, objection
         return None, None
@@ -173,13 +181,13 @@ class Packer:
         return known
 
     def allowed(
-        self, options: Sequence[Candidate], tally: Tally
+        self, options: Sequence[Candidate], tally: Tally, inside: Sequence[Ask] = ()
     ) -> tuple[Candidate | None, Explanation | None]:
         """The best of those that the limits allow; else why the best of all is not allowed."""
-        allowed = [c for c in options if tally.objection(c) is None]
+        allowed = [c for c in options if tally.objection(c, inside) is None]
         if allowed:
             return self._choose(allowed), None
-        return None, tally.objection(self._choose(options)) if options else None
+        return None, tally.objection(self._choose(options), inside) if options else None
 
     def _exchange(self, packing: Packing) -> None:
         for number, inside in enumerate(packing.inside):
@@ -187,11 +195,11 @@ class Packer:
             new = self._instead(inside, old)
             if new is old:
                 continue
-            packing.tally.remove(old)
-            if packing.tally.objection(new) is not None:
-                packing.tally.add(old)
+            packing.tally.remove(old, inside)
+            if packing.tally.objection(new, inside) is not None:
+                packing.tally.add(old, inside)
                 continue
-            packing.tally.add(new)
+            packing.tally.add(new, inside)
             room = self.template(new).copy()
             for ask in inside:
                 room.put(ask)

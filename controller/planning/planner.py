@@ -17,7 +17,7 @@ from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
-from controller.planning import scale_down
+from controller.planning import budget, scale_down
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
 from controller.planning.explain import why_not
@@ -34,7 +34,8 @@ from controller.planning.sites import existing
 def plan(snapshot: Snapshot) -> Plan:
     snapshot = in_order(at_paid_prices(snapshot))
     declared = snapshot.policy.gpu_resources
-    demand, told, wake = gather(snapshot)
+    found = gather(snapshot)
+    demand, told, wake = found.pods, found.told, found.wake
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
@@ -43,6 +44,8 @@ def plan(snapshot: Snapshot) -> Plan:
     sites.coming += minimum.rooms
     placing = place(asks(demand, declared), sites, declared)
     told |= placing.told
+    for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
+        tally.charges.placed(rooms)
     actions: list[Action] = [
         KeepAfterAll(machine=room.name, message=f"pod {room.pods[0].key} needs it: its removal is called off")
         for room in placing.sites.draining
@@ -62,8 +65,11 @@ def plan(snapshot: Snapshot) -> Plan:
         if machine.name not in machines_told:
             machines_told[machine.name] = _about(machine, machine.name in called_off)
     wakes = [wake, down_wake, *placing.wakes, *minimum.wakes, *_refusals_end(snapshot)]
-    if any(why.code is Reason.LIMIT_RATE for why in told.values()):
+    codes = {why.code for why in told.values()}
+    if Reason.LIMIT_RATE in codes:
         wakes.append(tally.rate_eases_at)
+    if Reason.LIMIT_BUDGET in codes:
+        wakes.append(budget.month_ends(snapshot.now))
     return Plan(
         actions=tuple(actions + downs),
         pods=dict(sorted(told.items())),

@@ -247,11 +247,11 @@ def test_a_bad_pool_is_refused_in_words(extra: str, message: str | None) -> None
         ),
         (
             GOOD + "disruption: {windows: [night]}\n",
-            f"config.yaml:8: disruption.windows[0] = night: expected {HOURS}; it is not of that form",
+            f"config.yaml:8: disruption.windows[0] = night: expected {HOURS}: it is not of that form",
         ),
         (
             GOOD + "disruption: {not_during: [Sun 00:00-24:00 Finland]}\n",
-            f"config.yaml:8: disruption.not_during[0] = Sun 00:00-24:00 Finland: expected {HOURS}; Finland is no time zone",
+            f"config.yaml:8: disruption.not_during[0] = Sun 00:00-24:00 Finland: expected {HOURS}: Finland is no time zone",
         ),
         (
             GOOD + "scale_down: {order: smallest}\n",
@@ -284,7 +284,7 @@ join: {mine: {startup_script_id: s}}
         f"GPU_AUTOSCALER_LIMITS__GPUS: limits.gpus = x: {WHOLE}",
         "config.yaml:2: pools[0].min = 3: expected at most max (1)",
         "config.yaml:2: pools[0].colour: expected one of the known keys (arm64, disk_gb, expire_after, feature_discovery, gpu_models, image, "
-        "instance_types, join, labels, locations, market, max, max_gpus, max_price_per_hour, min, "
+        "instance_types, join, labels, locations, market, max, max_gpus, max_gpus_total, max_price_per_hour, min, "
         "min_gpu_memory_gb, name, pause, resources, ssh_key_ids, startup_taint, taints)",
         "config.yaml:3: pools[1].name = a: expected a name of its own; pools[0] has it already",
         f"config.yaml:3: pools[1].max = many: {WHOLE}",
