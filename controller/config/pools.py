@@ -189,5 +189,5 @@ class Headroom(Section):
     )
     max_price_per_hour: Money | None = Field(
         None,
-        description="Price at most of the machines bought for it, together; none unless given, because pools and limits bound it too.",
+        description="Price at most of what is free in the pool, each machine by its free part; none unless given, because pools and limits bound it too.",
     )

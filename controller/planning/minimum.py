@@ -41,9 +41,9 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
         wanted = pool.min - len(staying)
         if wanted <= 0:
             continue
-        doubt = _doubt(snapshot, pool, machines, found.wakes)
-        if doubt is not None:
-            found.told[pool.name] = doubt
+        hopeless = doubt(snapshot, pool, machines, found.wakes, f"pool {pool.name} keeps min: {pool.min}")
+        if hopeless is not None:
+            found.told[pool.name] = hopeless
             continue
         if _tries(snapshot, pool) >= IN_VAIN:
             wanted = 1
@@ -64,21 +64,22 @@ def _tries(snapshot: Snapshot, pool: Pool) -> int:
     return known.tries if known is not None else 0
 
 
-def _doubt(
-    snapshot: Snapshot, pool: Pool, machines: Sequence[Machine], wakes: list[float]
+def doubt(
+    snapshot: Snapshot, pool: Pool, machines: Sequence[Machine], wakes: list[float], what: str
 ) -> Explanation | None:
+    """Why no machine that no pod asks for is ordered now; `what` asks for it."""
     stuck = sorted(m.name for m in machines if is_stuck(m))
     if len(stuck) >= IN_VAIN:
         return Explanation(
             Reason.LAUNCH_DEADLINE,
-            f"pool {pool.name} keeps min: {pool.min}, and {' and '.join(stuck)} did not start in time and are still "
+            f"{what}, and {' and '.join(stuck)} did not start in time and are still "
             "there; no other is ordered before one of them is gone",
         )
     known = snapshot.in_vain.get(pool.name)
     if known is None or known.tries < IN_VAIN:
         return None
     words = (
-        f"pool {pool.name} keeps min: {pool.min}, and its machines did not become usable, {known.tries} times in a row "
+        f"{what}, and its machines did not become usable, {known.tries} times in a row "
         "(look at the join script and its token, the image, the device plug-in)"
     )
     if any(m.phase.on_the_way for m in machines):

@@ -88,7 +88,7 @@ class Charges:
                 continue
             for pod in room.pods:
                 if (pod.key, room.name) not in self._counted:
-                    self._charge(pod.namespace, _share(pod, totals), gpus, Fraction(price))
+                    self._charge(pod.namespace, share_of(pod, totals), gpus, Fraction(price))
 
     def _count(self, snapshot: Snapshot) -> None:
         bound: dict[str, list[Pod]] = {}
@@ -108,7 +108,7 @@ class Charges:
             promised = [waiting[key] for key in machine.pods if key in waiting]
             rest = _ALL
             for pod in [*bound.get(machine.name, ()), *promised]:
-                share = min(rest, _share(pod, totals))
+                share = min(rest, share_of(pod, totals))
                 rest -= share
                 counted.add((pod.key, machine.name))
                 self._charge(pod.namespace, share, machine.gpus, Fraction(machine.price))
@@ -129,7 +129,7 @@ class Charges:
         shares: dict[str, Fraction] = {}
         rest = _ALL
         for ask in inside:
-            share = min(rest, _share(ask.pod, totals))
+            share = min(rest, share_of(ask.pod, totals))
             rest -= share
             namespace = ask.pod.namespace
             shares[namespace] = shares.get(namespace, _NONE) + share
@@ -168,7 +168,7 @@ def _totals(machine: Machine, pools: Mapping[str, Pool]) -> Resources:
     return gpu_resources(pool, machine.gpus)
 
 
-def _share(pod: Pod, totals: Resources) -> Fraction:
+def share_of(pod: Pod, totals: Resources) -> Fraction:
     """Of a machine: by the accelerator that the pod takes the largest part of."""
     parts = (Fraction(units, totals[name]) for name, units in pod.shape.requests.items() if totals.get(name))
     return min(_ALL, max(parts, default=_NONE))

@@ -17,11 +17,12 @@ from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
-from controller.planning import budget, scale_down
+from controller.planning import budget, scale_down, together
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
 from controller.planning.explain import why_not
 from controller.planning.fit import Ask, asks
+from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import top_up
@@ -59,13 +60,20 @@ def plan(snapshot: Snapshot) -> Plan:
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
     actions += _buy(snapshot, packer, options, tally, left, told)
-    downs, machines_told, down_wake = scale_down.decide(snapshot, placing.needed, demand, placing.sites.ready)
+    launches = [action for action in actions if isinstance(action, Launch)]
+    free = keep_free(snapshot, placing.sites, launches, options, tally, told)
+    codes = {why.code for why in told.values()}
+    together.tell(demand, found.gangs, launches, told)
+    if not scale_down.paused(snapshot, None, "scale-up"):
+        actions += free.launches
+    downs, machines_told, down_wake = scale_down.decide(
+        snapshot, placing.needed, demand, placing.sites.ready, free.machines
+    )
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
             machines_told[machine.name] = _about(machine, machine.name in called_off)
-    wakes = [wake, down_wake, *placing.wakes, *minimum.wakes, *_refusals_end(snapshot)]
-    codes = {why.code for why in told.values()}
+    wakes = [wake, down_wake, *placing.wakes, *minimum.wakes, *free.wakes, *_refusals_end(snapshot)]
     if Reason.LIMIT_RATE in codes:
         wakes.append(tally.rate_eases_at)
     if Reason.LIMIT_BUDGET in codes:
@@ -74,7 +82,7 @@ def plan(snapshot: Snapshot) -> Plan:
         actions=tuple(actions + downs),
         pods=dict(sorted(told.items())),
         machines=dict(sorted(machines_told.items())),
-        pools=dict(sorted(minimum.told.items())),
+        pools=dict(sorted((free.told | minimum.told).items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
 

@@ -104,11 +104,15 @@ def protects(text: str, since: float, now: float) -> bool:
 
 
 def decide(
-    snapshot: Snapshot, needed: Mapping[str, str], demand: Sequence[Pod] = (), rooms: Sequence[Room] = ()
+    snapshot: Snapshot,
+    needed: Mapping[str, str],
+    demand: Sequence[Pod] = (),
+    rooms: Sequence[Room] = (),
+    kept: Mapping[str, Explanation] | None = None,
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
-    `rooms` are the Ready nodes with what is left on them.
+    `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     bound: dict[str, list[Pod]] = {}
@@ -145,6 +149,8 @@ def decide(
             told[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
         elif (blocked := blockers(snapshot, node, pods)) is not None:
             told[machine.name] = blocked
+        elif kept and machine.name in kept:
+            told[machine.name] = kept[machine.name]
         elif snapshot.now < end and not machine.surplus:
             told[machine.name] = Explanation(
                 Reason.COOLDOWN, f"idle since {clock(since)}; goes after {clock(end)} (scale_down.cooldown)"

@@ -7,13 +7,17 @@ run, what is there is planned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 
 from controller.domain.kube import Pod
-from controller.domain.plan import Explanation, Snapshot
+from controller.domain.money import in_words
+from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.gangs import Gang, Members, located
 from controller.planning.quota import blocked
+
+_PLACED = frozenset({Reason.LAUNCHING, Reason.ON_THE_WAY, Reason.FITS_NOW, Reason.GPUS_FREED_SOON})
 
 
 def assemble(
@@ -101,3 +105,39 @@ def _not_now(
     if any(pod.gated for pod in gang.pods):
         words += "; others are held back by scheduling gates"
     return Explanation(Reason.GANG_INCOMPLETE, words)
+
+
+def tell(
+    demand: Sequence[Pod],
+    gangs: Mapping[str, Gang],
+    launches: Sequence[Launch],
+    told: dict[str, Explanation],
+) -> None:
+    """Say of each gang what it costs as a whole, or what keeps it from being complete."""
+    waiting: dict[str, list[str]] = {}
+    for pod in demand:
+        if pod.key in gangs:
+            waiting.setdefault(gangs[pod.key].key, []).append(pod.key)
+    bought_for: dict[str, list[Launch]] = {}
+    for launch in launches:
+        for key in {gangs[pod].key for pod in launch.pods if pod in gangs}:
+            bought_for.setdefault(key, []).append(launch)
+    for pods in waiting.values():
+        gang = gangs[pods[0]]
+        if machines := bought_for.get(gang.key):
+            price = sum((launch.offer.price for launch in machines), Decimal(0))
+            words = f"{gang.name} as a whole gets {len(machines)} machine{'s' * (len(machines) != 1)}"
+            for key in pods:
+                if told[key].code is Reason.LAUNCHING:
+                    message = f"{told[key].message}; {words} for {in_words(price)} an hour"
+                    told[key] = Explanation(Reason.LAUNCHING, message)
+        missing = [key for key in pods if told[key].code not in _PLACED]
+        placed = len(pods) - len(missing)
+        if missing and placed < gang.needed:
+            why = told[missing[0]]
+            many = f"{gang.needed} more pods" if gang.needed != 1 else "one more pod"
+            for key in missing:
+                told[key] = Explanation(
+                    Reason.GANG_INCOMPLETE,
+                    f"{gang.name} needs a place for {many} at once, so nothing is bought for it: {why.message}",
+                )

@@ -1,0 +1,205 @@
+"""GPUs that a pool keeps free, by the clock and up to a price, so that the next pod need not wait for a boot.
+
+What is free on machines that are there or on their way counts, whoever they were bought for. Room is
+bought last and given up first: where a limit keeps a pod waiting, nothing is kept free at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+
+from controller.domain.kube import Pod
+from controller.domain.machine import Phase
+from controller.domain.money import in_words
+from controller.domain.plan import Explanation, Launch, Snapshot
+from controller.domain.policy import Headroom, Pool
+from controller.domain.reason import Reason
+from controller.domain.resources import Resources
+from controller.domain.windows import change_after, open_at
+from controller.planning.choice import Candidate, better
+from controller.planning.limits import Tally
+from controller.planning.minimum import doubt
+from controller.planning.namespaces import share_of
+from controller.planning.predict import gpu_resources
+from controller.planning.room import Room
+from controller.planning.sites import Sites
+
+# A pod that waits for one of these could have what headroom holds back.
+_YIELDS_TO = frozenset(
+    {
+        Reason.LIMIT_MACHINES,
+        Reason.LIMIT_GPUS,
+        Reason.LIMIT_CORES,
+        Reason.LIMIT_MEMORY,
+        Reason.LIMIT_PRICE,
+        Reason.LIMIT_BUDGET,
+    }
+)
+
+
+@dataclass(slots=True)
+class KeptFree:
+    launches: list[Launch] = field(default_factory=list)
+    machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
+    told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
+    wakes: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """What is free on one machine."""
+
+    name: str  # "": it is about to be ordered
+    gpus: int  # of all that it has
+    price: Decimal
+    share: Fraction
+    ready: bool
+
+    @property
+    def free(self) -> int:
+        return int(self.share * self.gpus)
+
+    @property
+    def idle(self) -> bool:
+        return self.share == 1
+
+    @property
+    def cost(self) -> Fraction:
+        return Fraction(self.price) * self.share
+
+
+def keep_free(
+    snapshot: Snapshot,
+    sites: Sites,
+    launches: Sequence[Launch],
+    options: Sequence[Candidate],
+    tally: Tally,
+    told: Mapping[str, Explanation],
+) -> KeptFree:
+    """What to order so that enough is free, and which machines hold what must stay free."""
+    found = KeptFree()
+    wanted = _wanted_now(snapshot, found.wakes)
+    if not wanted or any(why.code in _YIELDS_TO for why in told.values()):
+        return found
+    asked = {pod.key: pod for pod in snapshot.pods if not pod.node}
+    for entry in wanted:
+        pool = snapshot.policy.pool(entry.pool)
+        if pool is None:
+            continue
+        there = [*_there(sites, pool), *_ordered(launches, pool, asked)]
+        _keep(found, entry, there)
+        _order(snapshot, found, entry, pool, there, options, tally)
+    return found
+
+
+def _wanted_now(snapshot: Snapshot, wakes: list[float]) -> list[Headroom]:
+    """What is to be kept free at this hour; of several for one pool, the most."""
+    most: dict[str, Headroom] = {}
+    for entry in snapshot.policy.headroom:
+        if entry.schedule is not None:
+            if (moment := change_after(entry.schedule, snapshot.now)) is not None:
+                wakes.append(moment)
+            if not open_at(entry.schedule, snapshot.now):
+                continue
+        known = most.get(entry.pool)
+        if entry.gpus and (known is None or entry.gpus > known.gpus):
+            most[entry.pool] = entry
+    return [most[name] for name in sorted(most)]
+
+
+def _there(sites: Sites, pool: Pool) -> Iterable[_Free]:
+    for rooms, ready in ((sites.ready, True), (sites.coming, False)):
+        for room in rooms:
+            machine, offer = room.machine, room.offer
+            if machine is not None and machine.pool == pool.name and not machine.surplus:
+                share = _share_free(room, gpu_resources(pool, machine.gpus))
+                stays = ready and machine.phase is Phase.READY
+                yield _Free(machine.name, machine.gpus, machine.price, share, stays)
+            elif machine is None and offer is not None and room.pool is pool:
+                share = _share_free(room, gpu_resources(pool, offer.type.gpus))
+                yield _Free("", offer.type.gpus, offer.price, share, False)
+
+
+def _share_free(room: Room, totals: Resources) -> Fraction:
+    free = room.free
+    if room.soon is not None:
+        free = {name: max(free.get(name, 0), room.soon.get(name, 0)) for name in totals}
+    parts = (Fraction(free.get(name, 0), units) for name, units in totals.items() if units)
+    return min(Fraction(1), min(parts, default=Fraction(0)))
+
+
+def _ordered(launches: Iterable[Launch], pool: Pool, asked: Mapping[str, Pod]) -> Iterable[_Free]:
+    """Machines that this plan buys for pods; what they leave free counts."""
+    for launch in launches:
+        if launch.pool != pool.name or not launch.pods:
+            continue
+        gpus = launch.offer.type.gpus
+        totals = gpu_resources(pool, gpus)
+        used = sum((share_of(asked[key], totals) for key in launch.pods if key in asked), Fraction(0))
+        yield _Free("", gpus, launch.offer.price, max(Fraction(0), 1 - used), False)
+
+
+def _keep(found: KeptFree, entry: Headroom, there: Sequence[_Free]) -> None:
+    """The idle machines without which too little would be free; the largest may go first."""
+    free = sum(one.free for one in there)
+    for one in sorted(there, key=lambda one: (-one.gpus, -one.price, one.name)):
+        if not (one.ready and one.idle):
+            continue
+        if free - one.free >= entry.gpus:
+            free -= one.free
+        else:
+            found.machines[one.name] = Explanation(
+                Reason.HEADROOM, f"headroom of pool {entry.pool} keeps {entry.gpus} GPU(s) free"
+            )
+
+
+def _order(
+    snapshot: Snapshot,
+    found: KeptFree,
+    entry: Headroom,
+    pool: Pool,
+    there: Sequence[_Free],
+    options: Sequence[Candidate],
+    tally: Tally,
+) -> None:
+    lacking = entry.gpus - sum(one.free for one in there)
+    if lacking <= 0:
+        return
+    machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
+    words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
+    hopeless = doubt(snapshot, pool, machines, found.wakes, words)
+    if hopeless is not None:
+        found.told[pool.name] = hopeless
+        return
+    mine = [c for c in options if c.pool is pool and c.gpus and c.hindrance is None]
+    choose = better(snapshot.policy.strategy)
+    cost = sum((one.cost for one in there), Fraction(0))
+    most = entry.max_price_per_hour
+    while lacking > 0 and mine:
+        slots = max(1, pool.max - tally.of_pool[pool.name])
+        large = [c for c in mine if c.gpus >= -(-lacking // slots)] or mine
+        allowed = [c for c in large if tally.objection(c) is None] or [
+            c for c in mine if tally.objection(c) is None
+        ]
+        affordable = [c for c in allowed if most is None or cost + Fraction(c.price) <= Fraction(most)]
+        if not affordable:
+            if not allowed:
+                why = tally.objection(choose(mine))
+            else:
+                why = Explanation(
+                    Reason.LIMIT_PRICE,
+                    f"max_price_per_hour of the headroom is {in_words(most or Decimal(0))}, and more free room costs more",
+                )
+            if why is not None:
+                found.told[pool.name] = Explanation(why.code, f"{words}, and less is free: {why.message}")
+            return
+        chosen = choose(affordable)
+        tally.add(chosen)
+        cost += Fraction(chosen.price)
+        lacking -= chosen.gpus
+        found.launches.append(
+            Launch(pool=pool.name, offer=chosen.offer, pods=(), reason=f"{words}: they are to be free")
+        )
