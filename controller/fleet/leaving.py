@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from controller.domain.cloudthings import Instance
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -87,19 +89,22 @@ class Leaving:
 
     # -- up to the delete -----------------------------------------------------------------------
 
-    async def retire(self, policy: Policy, intent: str, reason: Reason, message: str) -> None:
+    async def retire(
+        self, policy: Policy, intent: str, reason: Reason, message: str, moving: tuple[str, ...] = ()
+    ) -> None:
         machine = self._in(intent, Phase.READY)
         if machine is None:
             return
         try:
-            await self._removal.soften(policy, machine, self._wanted_gone(machine.name))
+            planned = replace(machine, moving=moving)
+            await self._removal.soften(policy, planned, self._wanted_gone(machine.name))
             if self._in(intent, Phase.READY) is None:
                 return
             self._wanted_gone(machine.name)()
         except CalledOff as stop:
             await self._keep(intent, stop.why)
             return
-        await self._move(intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock())
+        await self._move(intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock(), moving=moving)
         await self.drain(policy, intent)
 
     async def drain(self, policy: Policy, intent: str) -> None:
@@ -159,6 +164,7 @@ class Leaving:
                 Phase.READY,
                 reason=Reason.SURPLUS if surplus else None,
                 note=SENTENCES[Reason.SURPLUS] if surplus else "",
+                moving=(),
                 drain_at=0.0,
                 delete_at=0.0,
                 gpus_lost_at=0.0,

@@ -14,8 +14,9 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Retire, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import GPU, is_accelerator
+from controller.domain.resources import is_accelerator
 from controller.planning.elsewhere import Elsewhere, moves
+from controller.planning.gangs import membership
 from controller.planning.protection import blockers, movable, uses_gpus
 from controller.planning.room import Room
 
@@ -60,14 +61,14 @@ def objection(
     working = [pod for pod in here if uses_gpus(snapshot, pod)]
     if machine.price < policy.consolidate_saving:
         return _no(f"it costs less than scale_down.consolidate_saving ({in_words(policy.consolidate_saving)})")
-    if 2 * _gpus(working) > machine.gpus:
+    if 2 * _gpus(working, policy.gpu_resources) > machine.gpus:
         return _no("more than half of its GPUs are used")
     for pod in here:
         if pod.finished or pod.shape.is_daemon or pod.shape.mirror:
             continue
         if pod.deleting_at is not None:
             return _no(f"pod {pod.key} is terminating")
-        if not movable(pod):
+        if not movable(pod) or membership(pod) is not None:
             return _no(f"pod {pod.key} is none that is moved")
         if snapshot.now < pod.created + policy.cooldown or pod.phase != "Running":
             return _no(f"pod {pod.key} has only just started")
@@ -84,13 +85,10 @@ def _no(words: str) -> Explanation:
     return Explanation(Reason.IN_USE, words)
 
 
-def _gpus(pods: Sequence[Pod]) -> int:
-    """Whole GPUs that the pods use; a slice of one counts as one, so that a sliced machine is never half empty."""
+def _gpus(pods: Sequence[Pod], declared: frozenset[str]) -> int:
+    """What the pods use; a slice counts like a whole GPU, so that a machine cut in slices seems fuller than it is."""
     return sum(
-        units
-        for pod in pods
-        for name, units in pod.shape.requests.items()
-        if name == GPU or is_accelerator(name)
+        units for pod in pods for name, units in pod.shape.requests.items() if is_accelerator(name, declared)
     )
 
 

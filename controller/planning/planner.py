@@ -67,7 +67,12 @@ def plan(snapshot: Snapshot) -> Plan:
     if not scale_down.paused(snapshot, None, "scale-up"):
         actions += free.launches
     downs, machines_told, down_wake = scale_down.decide(
-        snapshot, placing.needed, demand, placing.sites.ready, free.machines
+        snapshot,
+        placing.needed,
+        demand,
+        placing.sites.ready,
+        free.machines,
+        buying=any(isinstance(action, Launch) for action in actions),
     )
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
