@@ -104,7 +104,9 @@ class Leaving:
         except CalledOff as stop:
             await self._keep(intent, stop.why)
             return
-        await self._move(intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock(), moving=moving)
+        await self._move(
+            intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock(), moving=moving
+        )
         await self.drain(policy, intent)
 
     async def drain(self, policy: Policy, intent: str) -> None:

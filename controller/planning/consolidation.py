@@ -47,9 +47,7 @@ def empty_one(
             f"half empty; its {len(pods)} pod{'s' * (len(pods) != 1)} fit other nodes, which saves "
             f"{in_words(machine.price)} an hour (scale_down.consolidate)"
         )
-        return Retire(
-            machine=machine.name, reason=Reason.CONSOLIDATION, message=sentence, moving=moving
-        )
+        return Retire(machine=machine.name, reason=Reason.CONSOLIDATION, message=sentence, moving=moving)
     return None
 
 
@@ -60,7 +58,9 @@ def objection(
     policy, here = snapshot.policy, bound.get(machine.name, ())
     working = [pod for pod in here if uses_gpus(snapshot, pod)]
     if machine.price < policy.consolidate_saving:
-        return _no(f"it costs less than scale_down.consolidate_saving ({in_words(policy.consolidate_saving)})")
+        return _no(
+            f"it costs less than scale_down.consolidate_saving ({in_words(policy.consolidate_saving)})"
+        )
     if 2 * _gpus(working, policy.gpu_resources) > machine.gpus:
         return _no("more than half of its GPUs are used")
     for pod in here:

@@ -58,7 +58,9 @@ class _Found:
     actions: list[Action] = field(default_factory=list)
     told: dict[str, Explanation] = field(default_factory=dict)
     wake: list[float] = field(default_factory=list)
-    ripe: list[tuple[Machine, float, Explanation]] = field(default_factory=list)  # idle since, and why it goes
+    ripe: list[tuple[Machine, float, Explanation]] = field(
+        default_factory=list
+    )  # idle since, and why it goes
     busy: list[tuple[Machine, Node]] = field(default_factory=list)
 
 
@@ -196,7 +198,7 @@ def _take_in_order(
     # A machine that still boots may fail, so it does not stand in for one of the minimum.
     staying = Counter(m.pool for m in alive if m.phase is Phase.READY)
     told = found.told
-    for machine, since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
+    for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
         if (least := _below_minimum(snapshot, machine, why, staying, alive)) is not None:
             told[machine.name] = least
         elif refused := allowance.refuses(why.code):

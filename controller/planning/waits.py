@@ -31,7 +31,9 @@ def reasons_to_wait(
     ]
     if not (policy.billing.refund_unused or at_once):
         paid = paid_until(snapshot, machine, max(free, old))
-        found.append((paid, Reason.PAID, f"idle; goes at {clock(paid)}, paid until then (billing.increment_s)"))
+        found.append(
+            (paid, Reason.PAID, f"idle; goes at {clock(paid)}, paid until then (billing.increment_s)")
+        )
     return [(end, Explanation(code, words)) for end, code, words in found if now < end]
 
 
