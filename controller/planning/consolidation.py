@@ -7,7 +7,8 @@ only pods whose place is decided by resources, selectors and taints are counted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from controller.domain.kube import Node, Pod, PodShape
 from controller.domain.machine import Machine, Phase
@@ -15,6 +16,7 @@ from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Retire, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator
+from controller.planning.ageing import outdated
 from controller.planning.elsewhere import Elsewhere, moves
 from controller.planning.gangs import membership
 from controller.planning.protection import blockers, movable, uses_gpus
@@ -24,9 +26,9 @@ OFF = "off"
 
 
 def is_calm(snapshot: Snapshot, demand: Sequence[Pod]) -> bool:
-    """Whether nothing is bought, removed or waited for: machines are not emptied beside that."""
+    """Whether it is asked for, and nothing is bought, removed or waited for: nothing is emptied beside that."""
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE]
-    return not demand and all(m.phase is Phase.READY for m in alive)
+    return snapshot.policy.consolidate != OFF and not demand and all(m.phase is Phase.READY for m in alive)
 
 
 def empty_one(
@@ -34,14 +36,24 @@ def empty_one(
     candidates: Sequence[tuple[Machine, Node]],
     bound: Mapping[str, Sequence[Pod]],
     rooms: Sequence[Room],
+    stays: Collection[str] = (),
 ) -> Retire | None:
-    """The first of the candidates that can be emptied into these rooms."""
+    """The first of the busy machines that can be emptied. `stays` names what is kept as it is, and free."""
+    policy = snapshot.policy
+    staying = Counter(m.pool for m in snapshot.machines if m.phase is Phase.READY)
+    going_soon = {m.name for m in snapshot.machines if outdated(snapshot, m) is not None}
+    targets = [room for room in rooms if room.name not in going_soon and room.name not in stays]
     for machine, node in candidates:
+        pool = policy.pool(machine.pool)
+        if machine.name in stays or (pool is not None and staying[pool.name] <= pool.min):
+            continue
+        if snapshot.now < machine.intended_at + policy.min_age:
+            continue
         pods = [pod for pod in bound.get(machine.name, ()) if moves(pod)]
         moving = tuple(sorted(pod.identity for pod in pods if uses_gpus(snapshot, pod)))
         if not moving or objection(snapshot, machine, node, bound) is not None:
             continue
-        if Elsewhere(rooms, snapshot.machines, bound).leave(machine.name) is not None:
+        if Elsewhere(targets, snapshot.machines, bound).leave(machine.name) is not None:
             continue
         sentence = (
             f"half empty; its {len(pods)} pod{'s' * (len(pods) != 1)} fit other nodes, which saves "

@@ -102,8 +102,12 @@ def decide(
     if elsewhere is not None:
         _take_in_order(snapshot, found, allowance, elsewhere, alive)
     calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)
-    if snapshot.policy.consolidate != consolidation.OFF and calm:
-        _consolidate(snapshot, found, allowance, bound, rooms, stays, alive)
+    if calm:
+        busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
+        open_to_it = [(m, node) for m, node in busy if not paused(snapshot, node, "scale-down", m.pool)]
+        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms, stays)
+        if action is not None:
+            _empty(found, allowance, action)
     if shut is not None and (change := hours_change(snapshot)) is not None:
         found.wake.append(change)
     return found.actions, found.told, min(found.wake, default=None)
@@ -234,30 +238,7 @@ def _below_minimum(
     return None
 
 
-def _consolidate(
-    snapshot: Snapshot,
-    found: _Found,
-    allowance: Allowance,
-    bound: Mapping[str, Sequence[Pod]],
-    rooms: Sequence[Room],
-    stays: Mapping[str, Explanation],
-    alive: Sequence[Machine],
-) -> None:
-    staying = Counter(m.pool for m in alive if m.phase is Phase.READY)
-    pools = {pool.name: pool for pool in snapshot.policy.pools}
-    candidates = [
-        (machine, node)
-        for machine, node in sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
-        if machine.name not in stays
-        and (machine.pool not in pools or staying[machine.pool] > pools[machine.pool].min)
-        and not paused(snapshot, node, "scale-down", machine.pool)
-        and snapshot.now >= machine.intended_at + snapshot.policy.min_age
-    ]
-    leaving_soon = {m.name for m in alive if outdated(snapshot, m) is not None}
-    staying_rooms = [room for room in rooms if room.name not in stays and room.name not in leaving_soon]
-    action = consolidation.empty_one(snapshot, candidates, bound, staying_rooms)
-    if action is None:
-        return
+def _empty(found: _Found, allowance: Allowance, action: Retire) -> None:
     if refused := allowance.refuses(action.reason):
         words = f"half empty; waits because {refused}"
         found.told[action.machine] = Explanation(Reason.BUDGET, words)
