@@ -25,9 +25,8 @@ from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet.identity import node_for
 from controller.fleet.tasks import NotYet
-from controller.fleet.usable import in_use
 from controller.planning.consolidation import OFF
-from controller.planning.protection import blockers, protected
+from controller.planning.protection import blockers, protected, uses_gpus
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
@@ -141,12 +140,12 @@ class Removal:
         budgets: tuple[DisruptionBudget, ...] = (),
     ) -> None:
         """What forbids the removal now. A broken machine is kept by its work and by annotations only."""
-        declared = policy.gpu_resources
         now = self._clock()
+        claims = self._view.device_claims() if any(pod.shape.has_claims for pod in pods) else ()
+        picture = Snapshot(now=now, policy=policy, budgets=budgets, device_claims=claims)
         if machine.failed:
-            pods = [pod for pod in pods if in_use(pod, declared) or protected(pod, now)]
+            pods = [pod for pod in pods if uses_gpus(picture, pod) or protected(pod, now)]
         node = self._view.node(machine.name) or Node(name=machine.name, uid="")
-        picture = Snapshot(now=now, policy=policy, budgets=budgets)
         why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())
         if why is not None:
             raise CalledOff(why)

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
-from controller.domain.kube import DisruptionBudget, Selector
+from controller.domain.kube import DeviceClaim, DeviceRequest, DisruptionBudget, PodDeviceClaim, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused, Unknown
 from controller.domain.reason import Reason
@@ -156,3 +156,18 @@ async def test_it_is_carried_on_after_a_restart_only_while_it_is_still_asked_for
         await world.run(second, 90)
         assert (not world.account.alive()) is gone
         assert bool(second.hands.did("evict")) is gone
+
+
+@pytest.mark.parametrize("admin", [True, False])
+async def test_a_claim_that_only_watches_devices_keeps_no_machine_and_any_other_does(admin: bool) -> None:
+    world, controller, machine = await half_empty()
+    world.town.pods.clear()
+    refers = (PodDeviceClaim(name="g", claim="c"),)
+    add(world, machine, "watcher", 0, has_claims=True, device_claims=refers)
+    request = DeviceRequest(device_class="gpu.nvidia.com", admin=admin)
+    claim = DeviceClaim(namespace="default", name="c", requests=(request,))
+    controller.hands.device_claims = lambda: (claim,)  # type: ignore[attr-defined]
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.settle()
+    await world.run(controller, 90)
+    assert (not world.account.alive()) is admin
