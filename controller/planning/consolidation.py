@@ -105,7 +105,7 @@ def _gpus(pods: Sequence[Pod], declared: frozenset[str]) -> int:
 
 
 def _is_plain(shape: PodShape) -> bool:
-    if shape.inter_pod or shape.affinity or shape.anti_affinity or shape.volumes or shape.host_ports:
+    if shape.affinity or shape.anti_affinity or shape.volumes or shape.host_ports:
         return False
     return not any(spread.hard for spread in shape.spreads)
 

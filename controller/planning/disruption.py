@@ -31,32 +31,36 @@ class Allowance:
 
     def __init__(self, policy: Policy, alive: Sequence[Machine], nodes: Mapping[str, Node]) -> None:
         self._policy = policy
-        leaving = [m for m in alive if m.phase.leaving and not m.failed]
-        lost = sorted(m.name for m in alive if m.phase is Phase.READY and _is_lost(m, nodes))
-        self._lost = lost
-        taken = len(leaving) + len(lost)
-        self._left = max(0, allowed_at_once(policy.disruption_budget, len(alive)) - taken)
-        self._of: dict[str, int] = {}
-        for reason, share in policy.disruption_budgets.items():
-            # One that is held up, or lost, may count for any reason: nobody knows better.
-            same = sum(1 for m in leaving if m.reason not in REASONS or m.reason == reason)
-            self._of[reason] = max(0, allowed_at_once(share, len(alive)) - same - len(lost))
+        self._all = len(alive)
+        # One that is held up may go for any reason: nobody knows better.
+        self._leaving = [
+            m.reason.value if m.reason is not None and m.reason in REASONS else ""
+            for m in alive
+            if m.phase.leaving and not m.failed
+        ]
+        self._lost = {m.name for m in alive if m.phase is Phase.READY and _is_lost(m, nodes)}
 
-    def refuses(self, reason: Reason) -> str:
-        """Why no other may go for this reason now, or ""."""
-        if self._left < 1:
-            name, share = "disruption.budget", self._policy.disruption_budget
-        elif self._of.get(reason.value, 1) < 1:
-            name, share = f"disruption.budgets.{reason.value}", self._policy.disruption_budgets[reason.value]
+    def refuses(self, reason: Reason, machine: str) -> str:
+        """Why it may not go for this reason now, or "". One that is lost itself takes nothing more away."""
+        lost = set() if machine in self._lost else self._lost
+        same = sum(1 for known in self._leaving if known in ("", reason.value))
+        share = self._policy.disruption_budgets.get(reason.value)
+        if allowed_at_once(self._policy.disruption_budget, self._all) <= len(self._leaving) + len(lost):
+            name, held = "disruption.budget", self._policy.disruption_budget
+        elif share is not None and allowed_at_once(share, self._all) <= same + len(lost):
+            name, held = f"disruption.budgets.{reason.value}", share
         else:
             return ""
-        away = f" while {', '.join(self._lost)} is not Ready" if self._lost else ""
-        return f"{name} ({share}) lets no more go at once{away}"
+        away = (
+            f" while {' and '.join(sorted(lost))} {'are' if len(lost) > 1 else 'is'} not Ready"
+            if lost
+            else ""
+        )
+        return f"{name} ({held}) lets no more go at once{away}"
 
-    def take(self, reason: Reason) -> None:
-        self._left -= 1
-        if reason.value in self._of:
-            self._of[reason.value] -= 1
+    def take(self, reason: Reason, machine: str) -> None:
+        self._leaving.append(reason.value)
+        self._lost.discard(machine)
 
 
 def closed(snapshot: Snapshot) -> Explanation | None:

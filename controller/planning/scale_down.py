@@ -205,14 +205,14 @@ def _take_in_order(
     for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
         if (least := _below_minimum(snapshot, machine, why, staying, alive)) is not None:
             told[machine.name] = least
-        elif refused := allowance.refuses(why.code):
+        elif refused := allowance.refuses(why.code, machine.name):
             told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
         elif (stranded := elsewhere.leave(machine.name)) is not None:
             told[machine.name] = Explanation(
                 Reason.IN_USE, f"idle; pod {stranded.key} on it would find no place on another node"
             )
         else:
-            allowance.take(why.code)
+            allowance.take(why.code, machine.name)
             staying[machine.pool] -= 1
             told[machine.name] = why
             found.actions.append(Retire(machine=machine.name, reason=why.code, message=why.message))
@@ -239,7 +239,7 @@ def _below_minimum(
 
 
 def _empty(found: _Found, allowance: Allowance, action: Retire) -> None:
-    if refused := allowance.refuses(action.reason):
+    if refused := allowance.refuses(action.reason, action.machine):
         words = f"half empty; waits because {refused}"
         found.told[action.machine] = Explanation(Reason.BUDGET, words)
         return

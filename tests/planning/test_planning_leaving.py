@@ -375,6 +375,13 @@ def test_a_lost_node_that_takes_up_the_budget_is_named() -> None:
     assert "home-a100-uuuuuuuuuu is not Ready" in decided.machines[NAME].message
 
 
+@pytest.mark.parametrize(("ready", "budget", "going"), [(0, "20%", 1), (0, "2", 2), (1, "1", 1), (0, "0", 0)])
+def test_a_lost_machine_that_is_idle_does_not_wait_for_itself(ready: int, budget: str, going: int) -> None:
+    snapshot = fleet(("a", A1, 700.0), ("b", A1, 700.0), policy=policy(disruption_budget=budget))
+    nodes = tuple(replace(n, ready=position < ready) for position, n in enumerate(snapshot.nodes))
+    assert len(gone(plan(replace(snapshot, nodes=nodes)))) == going
+
+
 # -- headroom, budgets of money -----------------------------------------------------------------
 
 
