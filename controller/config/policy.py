@@ -118,6 +118,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         script_after_create=own_script and join is not None and join.delete_script == "after_create",
         feature_discovery=pool.feature_discovery,
         expire_after=pool.expire_after.total_seconds() if pool.expire_after else None,
+        resource_claims=pool.resource_claims,
         pause=pool.pause,
     )
 

@@ -143,6 +143,10 @@ class PoolSetting(Section):
         None,
         description="A machine that is older goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; never unless given, because age alone breaks nothing. A busy one is only told about.",
     )
+    resource_claims: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver); auto, which means unless a node of the pool shows GPUs of the device plug-in, because the two do not go together.",
+    )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",

@@ -19,6 +19,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
 from controller.planning import gangs, together
+from controller.planning.device_claims import Claims
 from controller.planning.gangs import Gang
 from controller.planning.quota import Quota
 
@@ -51,7 +52,7 @@ class Demand(msgspec.Struct):
     gangs: dict[str, Gang] = {}  # by the key of each pod of demand that belongs to one
 
 
-def gather(snapshot: Snapshot) -> Demand:
+def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     declared = snapshot.policy.gpu_resources
     found = Demand()
     wakes: list[float] = []
@@ -80,8 +81,12 @@ def gather(snapshot: Snapshot) -> Demand:
             found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
-        else:
+        elif not shape.has_claims:
             found.pods.append(pod)
+        elif isinstance(asked := claims.as_gpus(pod), Explanation):
+            found.told[pod.key] = asked
+        else:
+            found.pods.append(asked)
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
     found.pods = [pod for pod in found.pods if pod.key not in found.told]
     found.pods = in_line(found.pods, found.gangs, declared)
@@ -109,11 +114,6 @@ def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation
         words = f"the scheduler makes place for it on node {pod.nominated} by preemption"
     elif pod.unschedulable_since is None and not sibling_waits:
         words = "the scheduler has not called it unschedulable"
-    elif shape.has_claims:
-        return Explanation(
-            Reason.DRA_UNSUPPORTED,
-            "the pod holds resource claims (DRA), which are not planned for; request nvidia.com/gpu instead",
-        )
     else:
         return None
     return Explanation(Reason.NOT_DEMAND, words)

@@ -1,31 +1,197 @@
-"""Whether a pod holds devices through resource claims (DRA), which requests do not show.
+"""Claims for devices (DRA): what is planned for, and what is only explained.
 
-A claim whose every request is an adminAccess one only watches devices that others hold. Whatever cannot
-be found, or says nothing, counts as held: a machine is not taken away by guess.
+A claim for an exact number of whole GPUs of NVIDIA's driver, with nothing but selectors of product or
+memory, is the same wish as so many `nvidia.com/gpu` on machines of these models. Everything else would be
+a guess. The driver tells a product as the board's own name, with blanks, unlike the label.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from controller.domain.kube import DeviceClaim, Pod
+import msgspec
 
+from controller.domain import names
+from controller.domain.kube import DeviceClaim, DeviceRequest, NodeTerm, Pod, PodShape, Requirement
+from controller.domain.plan import Explanation, Snapshot
+from controller.domain.reason import Reason
+from controller.domain.resources import GPU
+from controller.planning.device_selectors import models_matching
 
-def holds_devices(pod: Pod, claims: Iterable[DeviceClaim]) -> bool:
-    shape = pod.shape
-    if not shape.has_claims and not shape.device_claims:
-        return False
-    if not shape.device_claims:
-        return True  # it has some, and nobody says which
-    mine = [one for one in claims if one.namespace == pod.namespace and not one.template]
-    made = [one for one in mine if one.owner_uid and one.owner_uid == pod.uid]
-    named = {one.name: one for one in mine}
-    wanted = [ref for ref in shape.device_claims if not ref.claim]
-    if len(made) < len(wanted):
-        return True
-    found = [*made, *(named.get(ref.claim) for ref in shape.device_claims if ref.claim)]
-    return not all(one is not None and _watches_only(one) for one in found)
+DEVICE_CLASS = "gpu.nvidia.com"
 
 
-def _watches_only(claim: DeviceClaim) -> bool:
-    return bool(claim.requests) and all(request.admin for request in claim.requests)
+class Claims:
+    """The claims of a snapshot, found from the pods that refer to them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = {claim.key: claim for claim in snapshot.device_claims if not claim.template}
+        self._templates = {claim.key: claim for claim in snapshot.device_claims if claim.template}
+        self._made: dict[str, list[DeviceClaim]] = {}
+        for claim in self._claims.values():
+            if claim.owner_uid:
+                self._made.setdefault(claim.owner_uid, []).append(claim)
+        self._users: dict[str, int] = {}
+        for pod in snapshot.pods:
+            for each in pod.shape.device_claims if not pod.finished else ():
+                if each.claim:
+                    key = f"{pod.namespace}/{each.claim}"
+                    self._users[key] = self._users.get(key, 0) + 1
+        self.pools = _pools_with_claims(snapshot)
+        self._shapes: dict[tuple[int, int, frozenset[str] | None], PodShape] = {}
+
+    def of(self, pod: Pod) -> list[DeviceClaim] | None:
+        """Every claim of the pod, or the template that one will be made from; None: some are not to be seen."""
+        found = []
+        made = sorted(self._made.get(pod.uid, ()), key=lambda claim: claim.name)
+        for each in pod.shape.device_claims:
+            claim = self._claims.get(f"{pod.namespace}/{each.claim}") if each.claim else None
+            if each.template:
+                mine = [one for one in made if one.name.startswith(f"{pod.name}-{each.name}-")]
+                claim = mine[0] if mine else self._templates.get(f"{pod.namespace}/{each.template}")
+            if claim is None:
+                return None
+            found.append(claim)
+        return found or None
+
+    def busy(self, pod: Pod) -> bool:
+        """Whether the pod holds devices. An adminAccess claim only looks at them; one not seen may hold some."""
+        if not pod.shape.has_claims and not pod.shape.device_claims:
+            return False
+        claims = self.of(pod)
+        return claims is None or any(
+            not request.admin for claim in claims for request in claim.requests or (DeviceRequest(),)
+        )
+
+    def as_gpus(self, pod: Pod) -> Pod | Explanation:
+        """The same pod asking for GPUs of a model instead of devices, or what in its claims is not planned for."""
+        claims = self.of(pod)
+        if claims is None:
+            return _no("its resource claim, or the template of it, is not to be seen; does it exist?")
+        if pod.shape.requests.get(GPU, 0):
+            return _no(f"it asks for {GPU} and for resource claims at once")
+        gpus, models = 0, None
+        for claim in claims:
+            words = f"resource claim {claim.name}"
+            if why := self._unsupported(claim, pod):
+                return _no(f"{words} {why}")
+            for request in claim.requests:
+                if why := _odd(request):
+                    return _no(f"{words} {why}")
+                gpus += request.count
+                for text in request.selectors:
+                    matching = models_matching(text)
+                    if matching is None:
+                        return _no(
+                            f"{words} has a selector that is not planned for ({text.strip()[:200]}): compare "
+                            "productName or memory only"
+                        )
+                    models = matching if models is None else models & matching
+        if not self.pools:
+            return _no(
+                "no pool serves resource claims: set pools[].resource_claims where NVIDIA's DRA driver runs "
+                "instead of the device plug-in"
+            )
+        if models is not None and not models:
+            return _no("no GPU that is sold matches the selectors of its resource claims")
+        key = (id(pod.shape), gpus, models)
+        if key not in self._shapes:
+            self._shapes[key] = _shape(pod.shape, gpus, models, self.pools)
+        return msgspec.structs.replace(pod, shape=self._shapes[key])
+
+    def held(self, pod: Pod) -> int:
+        """GPUs that a pod on a node holds by claims."""
+        return sum(
+            request.count
+            for claim in self.of(pod) or ()
+            for request in claim.requests
+            if request.device_class == DEVICE_CLASS and not request.admin
+        )
+
+    def _unsupported(self, claim: DeviceClaim, pod: Pod) -> str:
+        if claim.deleting:
+            return "is being deleted"
+        if claim.constrained:
+            return "has constraints between devices, which are not planned for"
+        if not claim.requests:
+            return "asks for nothing"
+        if claim.allocated:
+            where = f" on node {claim.node}" if claim.node else ""
+            return f"is allocated{where} already, so the pod waits for a place there"
+        if not claim.template and not claim.owner_uid and self._users.get(claim.key, 0) > 1:
+            return "is shared by several pods, which is not planned for"
+        return ""
+
+
+def with_devices(snapshot: Snapshot, claims: Claims) -> Snapshot:
+    """The same picture with devices counted as GPUs: on nodes without the plug-in, and of the pods there."""
+    machines = {m.name: m for m in snapshot.machines}
+    served = set(claims.pools)
+    holders = {pod.node for pod in snapshot.pods if pod.node and pod.shape.has_claims and claims.held(pod)}
+    if not holders and not any(pod.shape.has_claims for pod in snapshot.pods):
+        return snapshot
+    nodes = []
+    mine = set()
+    for node in snapshot.nodes:
+        machine = machines.get(node.name)
+        if machine is not None and machine.pool in served and not node.allocatable.get(GPU):
+            mine.add(node.name)
+            if machine.gpus:
+                node = msgspec.structs.replace(node, allocatable={**node.allocatable, GPU: machine.gpus})
+        nodes.append(node)
+    pods = []
+    for pod in snapshot.pods:
+        if pod.node in mine and pod.shape.has_claims and (gpus := claims.held(pod)):
+            there = pod.shape.requests.get(GPU, 0)
+            shape = msgspec.structs.replace(pod.shape, requests={**pod.shape.requests, GPU: there + gpus})
+            pod = msgspec.structs.replace(pod, shape=shape)
+        pods.append(pod)
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes), pods=tuple(pods))
+
+
+def _pools_with_claims(snapshot: Snapshot) -> tuple[str, ...]:
+    """Pools whose machines serve claims: as they say, else where no node of theirs shows the plug-in's GPUs."""
+    pool_of = {machine.name: machine.pool for machine in snapshot.machines}
+    plugged = {
+        pool_of[node.name]
+        for node in snapshot.nodes
+        if node.name in pool_of and node.ready and node.allocatable.get(GPU)
+    }
+    return tuple(
+        sorted(
+            pool.name
+            for pool in snapshot.policy.pools
+            if pool.resource_claims == "always"
+            or (pool.resource_claims == "auto" and pool.name not in plugged)
+        )
+    )
+
+
+def _odd(request: DeviceRequest) -> str:
+    if request.admin:
+        return "asks for adminAccess, which needs no machine of its own"
+    if not request.plain:
+        return (
+            "asks for more than an exact number of one class (alternatives, all, capacities or tolerations)"
+        )
+    if request.device_class != DEVICE_CLASS:
+        return f"is of class {request.device_class or 'unknown'}; only {DEVICE_CLASS} is planned for"
+    return "" if request.count > 0 else "asks for no exact number of devices"
+
+
+def _shape(shape: PodShape, gpus: int, models: Collection[str] | None, pools: Sequence[str]) -> PodShape:
+    extra = [Requirement(names.LABEL_POOL, "In", tuple(pools))]
+    if models is not None:
+        extra.append(Requirement(names.LABEL_GPU, "In", tuple(sorted(models))))
+    terms: Iterable[NodeTerm] = shape.required_terms if shape.required_terms is not None else (NodeTerm(),)
+    if shape.required_terms is not None:  # an empty term selects nothing, and must not begin to
+        terms = [term for term in terms if term.labels or term.fields]
+    return msgspec.structs.replace(
+        shape,
+        requests={**shape.requests, GPU: gpus},
+        required_terms=tuple(msgspec.structs.replace(term, labels=(*term.labels, *extra)) for term in terms),
+    )
+
+
+def _no(words: str) -> Explanation:
+    return Explanation(Reason.DRA_UNSUPPORTED, words)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
@@ -18,24 +19,28 @@ from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Pl
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, scale_down, together
+from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
+from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
-from controller.planning.fit import Ask, asks
+from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import top_up
 from controller.planning.packing import Packer
-from controller.planning.placing import place
-from controller.planning.room import Room
+from controller.planning.placing import board_of, place
+from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import existing
 
 
 def plan(snapshot: Snapshot) -> Plan:
     snapshot = in_order(at_paid_prices(snapshot))
     declared = snapshot.policy.gpu_resources
-    found = gather(snapshot)
+    claims = Claims(snapshot)
+    found = gather(snapshot, claims)
+    snapshot = with_devices(snapshot, claims)
     demand, told, wake = found.pods, found.told, found.wake
     sites = existing(snapshot)
     options = candidates(snapshot)
@@ -43,7 +48,12 @@ def plan(snapshot: Snapshot) -> Plan:
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
     sites.coming += minimum.rooms
-    placing = place(asks(demand, declared), sites, declared)
+    for number, room in enumerate(minimum.rooms):  # told apart, as machines are
+        room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
+    watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
+    asking = asks(demand, declared, watched, found.gangs)
+    board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
+    placing = place(asking, sites, declared, board)
     told |= placing.told
     for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
         tally.charges.placed(rooms)
@@ -59,11 +69,15 @@ def plan(snapshot: Snapshot) -> Plan:
     if left and scale_down.paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
-    actions += _buy(snapshot, packer, options, tally, left, told)
-    launches = [action for action in actions if isinstance(action, Launch)]
-    free = keep_free(snapshot, placing.sites, launches, options, tally, told)
+    left = together.possible(left, demand, found.gangs, told)
+    bought = _buy(snapshot, packer, options, tally, left, told, board)
+    actions += bought
+    offered = {(c.pool.name, c.offer.key): c for c in options}
+    for launch in bought:
+        tally.add(offered[(launch.pool, launch.offer.key)])
+    free = keep_free(snapshot, placing.sites, bought, options, tally, told)
     codes = {why.code for why in told.values()}
-    together.tell(demand, found.gangs, launches, told)
+    together.tell(demand, found.gangs, [action for action in actions if isinstance(action, Launch)], told)
     if not scale_down.paused(snapshot, None, "scale-up"):
         actions += free.launches
     downs, machines_told, down_wake = scale_down.decide(
@@ -137,9 +151,10 @@ def _buy(
     tally: Tally,
     left: Sequence[Ask],
     told: dict[str, Explanation],
-) -> list[Action]:
-    packing = packer.best(left, tally)
-    actions: list[Action] = []
+    board: Board,
+) -> list[Launch]:
+    packing = packer.best(left, tally, board)
+    actions: list[Launch] = []
     for room in packing.rooms:
         launch = _launch(room, "")
         offer, count, gpus = launch.offer, len(room.pods), launch.offer.type.gpus

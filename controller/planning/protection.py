@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from msgspec.structs import replace
+
 from controller.domain import names
 from controller.domain.kube import Node, Pod
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
 from controller.planning.demand import duration
-from controller.planning.device_claims import holds_devices
+from controller.planning.device_claims import Claims
 from controller.planning.elsewhere import moves
 
 KEPT_BY_OWNER = ("ReplicaSet", "StatefulSet", "ReplicationController", "Deployment")
@@ -26,7 +28,9 @@ def uses_gpus(snapshot: Snapshot, pod: Pod) -> bool:
         return False
     if uses_accelerator(shape.requests, snapshot.policy.gpu_resources):
         return True
-    return holds_devices(pod, snapshot.device_claims)
+    if not (shape.has_claims or shape.device_claims):
+        return False
+    return Claims(replace(snapshot, pods=(), nodes=(), machines=())).busy(pod)
 
 
 def in_use(snapshot: Snapshot, pods: Sequence[Pod], moving: Collection[str] = ()) -> Explanation | None:

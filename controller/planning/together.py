@@ -14,6 +14,7 @@ from controller.domain.kube import Pod
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
+from controller.planning.fit import Ask
 from controller.planning.gangs import Gang, Members, located
 from controller.planning.quota import blocked
 
@@ -107,6 +108,30 @@ def _not_now(
     return Explanation(Reason.GANG_INCOMPLETE, words)
 
 
+def possible(
+    left: Sequence[Ask], demand: Sequence[Pod], gangs: Mapping[str, Gang], told: dict[str, Explanation]
+) -> list[Ask]:
+    """Drop gangs of which too few can still get a place, because something else speaks against a member."""
+    waiting = {ask.pod.key for ask in left}
+    lost: dict[str, list[str]] = {}
+    members: dict[str, int] = {}
+    for pod in demand:
+        if pod.key in gangs:
+            key = gangs[pod.key].key
+            members[key] = members.get(key, 0) + 1
+            if pod.key not in waiting and pod.key in told and told[pod.key].code not in _PLACED:
+                lost.setdefault(key, []).append(pod.key)
+    kept = []
+    for ask in left:
+        gang = gangs.get(ask.pod.key)
+        bad = lost.get(gang.key, []) if gang is not None else []
+        if gang is not None and bad and members[gang.key] - len(bad) < gang.needed:
+            told[ask.pod.key] = told[bad[0]]  # `tell` says the rest
+        else:
+            kept.append(ask)
+    return kept
+
+
 def tell(
     demand: Sequence[Pod],
     gangs: Mapping[str, Gang],
@@ -133,8 +158,8 @@ def tell(
                     told[key] = Explanation(Reason.LAUNCHING, message)
         missing = [key for key in pods if told[key].code not in _PLACED]
         placed = len(pods) - len(missing)
-        if missing and placed < gang.needed:
-            why = told[missing[0]]
+        why = told[missing[0]] if missing else None
+        if why is not None and why.code is not Reason.PAUSED and placed < gang.needed:
             many = f"{gang.needed} more pods" if gang.needed != 1 else "one more pod"
             for key in missing:
                 told[key] = Explanation(

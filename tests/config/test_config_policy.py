@@ -46,6 +46,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "startup_taint": True,
         "feature_discovery": False,
         "expire_after": "7d",
+        "resource_claims": "always",
         "pause": "scale-up",
     }
     settings = load_dict(
@@ -75,6 +76,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             startup_taint=True,
             feature_discovery=False,
             expire_after=7 * 86400.0,
+            resource_claims="always",
             pause="scale-up",
         ),
     )

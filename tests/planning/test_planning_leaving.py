@@ -430,7 +430,8 @@ def claim(name: str, *requests: DeviceRequest, **more: Any) -> DeviceClaim:
         ([PodDeviceClaim(name="g", template="t")], [claim("p-g-x", WATCH, owner_uid="uid-p")], False),
         ([PodDeviceClaim(name="g", template="t")], [claim("p-g-x", HOLD, owner_uid="uid-p")], True),
         ([PodDeviceClaim(name="g", template="t")], [claim("p-g-x", WATCH, owner_uid="uid-q")], True),
-        ([PodDeviceClaim(name="g", template="t")], [claim("t", WATCH, template=True)], True),
+        ([PodDeviceClaim(name="g", template="t")], [claim("t", HOLD, template=True)], True),
+        ([PodDeviceClaim(name="g", template="t")], [], True),
         ([], [claim("c", WATCH)], True),  # it has claims, and nobody knows which
     ],
 )

@@ -1,0 +1,229 @@
+"""Claims for devices: those for whole GPUs by product or memory are planned, the rest is explained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.domain.kube import DeviceClaim, DeviceRequest, NodeTerm, PodDeviceClaim, Requirement
+from controller.domain.plan import Launch, Plan
+from controller.domain.reason import Reason
+from controller.planning.device_claims import Claims
+from controller.planning.device_selectors import models_matching
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A2, kind, machine, node, offers, pod, policy, pool, world
+
+H1 = kind("1H100.80S", 1, 30, 180, "2.29", model="H100")
+GPUS = "gpu.nvidia.com"
+A100 = 'device.attributes["gpu.nvidia.com"].productName == "NVIDIA A100-SXM4-80GB"'
+LARGE = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'
+
+
+def claim(count: int = 1, *selectors: str, **more: Any) -> DeviceClaim:
+    values: dict[str, Any] = {
+        "namespace": "default",
+        "name": "gpu",
+        "requests": (DeviceRequest(device_class=GPUS, count=count, selectors=selectors),),
+    }
+    return DeviceClaim(**(values | more))
+
+
+def claiming(name: str = "train", **more: Any) -> Any:
+    values: dict[str, Any] = {
+        "gpus": 0,
+        "has_claims": True,
+        "device_claims": (PodDeviceClaim(name="gpu", claim="gpu"),),
+    }
+    return pod(name, **(values | more))
+
+
+def bought(decided: Plan) -> list[str]:
+    return [action.offer.type.name for action in decided.actions if isinstance(action, Launch)]
+
+
+@pytest.mark.parametrize(
+    ("count", "selectors", "types"),
+    [
+        (1, (), ["1A100.22V"]),
+        (2, (), ["2A100.44V"]),
+        (1, (A100,), ["1A100.22V"]),
+        (1, (LARGE,), ["1A100.22V"]),
+        (1, ("device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'",), ["1H100.80S"]),
+        (1, ("device.attributes['gpu.nvidia.com'].productName.contains('H100')",), ["1H100.80S"]),
+        (1, (A100, LARGE), ["1A100.22V"]),
+    ],
+)
+def test_a_claim_of_an_exact_count_is_bought_for(count: int, selectors: Any, types: list[str]) -> None:
+    decided = plan(
+        world(offers=offers(A1, A2, H1), pods=(claiming(),), device_claims=(claim(count, *selectors),))
+    )
+    assert bought(decided) == types
+    assert decided.pods["default/train"].code is Reason.LAUNCHING
+
+
+def test_a_template_that_no_claim_was_made_from_yet_counts_for_each_of_its_pods() -> None:
+    uses = (PodDeviceClaim(name="gpu", template="gpu"),)
+    pods = (claiming("a", device_claims=uses), claiming("b", device_claims=uses))
+    decided = plan(world(offers=offers(A1), pods=pods, device_claims=(claim(1, A100, template=True),)))
+    assert bought(decided) == ["1A100.22V", "1A100.22V"]
+
+
+def test_the_pods_own_affinity_holds_beside_the_claim() -> None:
+    terms = (NodeTerm(labels=(Requirement("gpu-autoscaler/gpu", "In", ("h100",)),)),)
+    decided = plan(
+        world(
+            offers=offers(A1, H1),
+            pods=(claiming(required_terms=terms),),
+            device_claims=(claim(1, LARGE),),
+        )
+    )
+    assert bought(decided) == ["1H100.80S"]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"constrained": True}, "constraints between devices"),
+        ({"deleting": True}, "is being deleted"),
+        ({"allocated": True, "node": "n"}, "is allocated on node n already"),
+        ({"requests": ()}, "asks for nothing"),
+        ({"requests": (DeviceRequest(device_class="mig.nvidia.com"),)}, "is of class mig.nvidia.com"),
+        ({"requests": (DeviceRequest(device_class=GPUS, admin=True),)}, "adminAccess"),
+        ({"requests": (DeviceRequest(device_class=GPUS, plain=False),)}, "more than an exact number"),
+        ({"requests": (DeviceRequest(device_class=GPUS, count=0),)}, "no exact number"),
+        (
+            {"requests": (DeviceRequest(device_class=GPUS, selectors=("device.driver.size() > 3",)),)},
+            "a selector that is not planned for (device.driver.size() > 3)",
+        ),
+        (
+            {
+                "requests": (
+                    DeviceRequest(device_class=GPUS),
+                    DeviceRequest(device_class=GPUS, selectors=(A100.replace("A100", "K80"),)),
+                )
+            },
+            "no GPU that is sold matches",
+        ),
+        ({"name": "other"}, "is not to be seen"),
+    ],
+)
+def test_what_is_not_planned_for_is_explained_and_never_bought_for(more: dict[str, Any], words: str) -> None:
+    decided = plan(world(offers=offers(A1, H1), pods=(claiming(),), device_claims=(claim(**more),)))
+    assert bought(decided) == []
+    why = decided.pods["default/train"]
+    assert why.code is Reason.DRA_UNSUPPORTED
+    assert words in why.message
+
+
+def test_a_claim_that_two_pods_share_is_not_planned_for() -> None:
+    decided = plan(world(offers=offers(A1), pods=(claiming("a"), claiming("b")), device_claims=(claim(),)))
+    assert bought(decided) == []
+    assert "shared by several pods" in decided.pods["default/a"].message
+
+
+@pytest.mark.parametrize(
+    ("setting", "plugged", "launches"),
+    [("auto", False, 1), ("auto", True, 0), ("always", True, 1), ("never", False, 0), ("always", False, 1)],
+)
+def test_pools_serve_claims_unless_their_nodes_show_the_plug_ins_gpus(
+    setting: str, plugged: bool, launches: int
+) -> None:
+    there = machine("home-a100-aaaaaaaaaa", A1)
+    decided = plan(
+        world(
+            policy=policy(pool(resource_claims=setting)),
+            offers=offers(A1),
+            machines=(there,) if plugged else (),
+            nodes=(node(there.name),) if plugged else (),
+            pods=(claiming(), pod("user", node=there.name)),
+            device_claims=(claim(),),
+        )
+    )
+    assert len(bought(decided)) == launches
+    if not launches:
+        assert "set pools[].resource_claims" in decided.pods["default/train"].message
+
+
+def test_gpus_that_are_held_by_claims_are_not_free_and_the_others_are() -> None:
+    there = machine("home-a100-aaaaaaaaaa", A2)
+    held = claim(1, name="held", allocated=True, node=there.name)
+    holder = claiming("holder", node=there.name, device_claims=(PodDeviceClaim(name="gpu", claim="held"),))
+    for count, code in ((1, Reason.FITS_NOW), (2, Reason.LAUNCHING)):
+        decided = plan(
+            world(
+                offers=offers(A1, A2),
+                machines=(there,),
+                nodes=(node(there.name, 0, labels={"gpu-autoscaler/pool": "a100"}),),
+                pods=(claiming(), holder),
+                device_claims=(claim(count), held),
+            )
+        )
+        assert decided.pods["default/train"].code is code
+
+
+@pytest.mark.parametrize(
+    ("claims", "busy"),
+    [
+        ((claim(),), True),
+        ((claim(requests=(DeviceRequest(device_class=GPUS, admin=True),)),), False),
+        ((claim(requests=(DeviceRequest(admin=True), DeviceRequest()))), True),
+        ((claim(requests=()),), True),
+        ((), True),
+        ((claim(requests=(DeviceRequest(device_class="nic.example.com", plain=False),)),), True),
+    ],
+)
+def test_a_pod_with_a_claim_is_busy_unless_it_only_looks_at_devices(claims: Any, busy: bool) -> None:
+    found = claims if isinstance(claims, tuple) else (claims,)
+    user = claiming(node="n")
+    assert Claims(world(pods=(user,), device_claims=found)).busy(user) is busy
+
+
+def test_a_pod_without_claims_holds_none() -> None:
+    assert not Claims(world()).busy(pod(node="n"))
+
+
+EVERY = models_matching("true")
+PRODUCT = 'device.attributes["gpu.nvidia.com"].productName'
+MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [
+        (f'{PRODUCT} == "NVIDIA H200"', {"h200"}),
+        (f"{PRODUCT} == 'NVIDIA-H200'", set()),  # the label's form is not the driver's
+        (f'{PRODUCT} in ["NVIDIA H200", "NVIDIA B200"]', {"h200", "b200"}),
+        (f'{PRODUCT}.startsWith("Tesla")', {"tesla-v100"}),
+        (f'{PRODUCT}.lowerAscii().matches("^.*a100.*$")', {"a100-40gb", "a100-80gb"}),
+        (f'{PRODUCT}.matches("^NVIDIA L40S$")', {"l40s"}),
+        (f'{PRODUCT}.matches("A100")', {"a100-40gb", "a100-80gb"}),
+        (f'{PRODUCT}.matches("A[0-9]+")', None),
+        (f'{PRODUCT}.matches("(a+)+$")', None),
+        (f'{MEMORY}.compareTo(quantity("150Gi")) >= 0', {"b200", "b300", "gb300"}),
+        (f'{MEMORY}.compareTo(quantity("16Gi")) == 0', {"tesla-v100"}),
+        (f'{MEMORY}.compareTo(quantity("17Gi")) < 0', {"tesla-v100"}),
+        (f'{MEMORY}.compareTo(quantity("much")) < 0', None),
+        (f'{MEMORY}.isGreaterThan(quantity("200Gi"))', {"b300", "gb300"}),
+        (
+            f'device.driver == "gpu.nvidia.com" && {PRODUCT}.contains("A100") && {MEMORY}.isLessThan(quantity("50Gi"))',
+            {"a100-40gb"},
+        ),
+        (f'({PRODUCT} == "NVIDIA H200" || {PRODUCT} == "NVIDIA B200")', {"h200", "b200"}),
+        (f'{PRODUCT} == "NVIDIA H200" || device.attributes["x"].y', None),
+        (f'{PRODUCT} == "a && b"', set()),
+        ('device.attributes["other.example.com"].productName == "NVIDIA H200"', None),
+        ("", None),
+        ("(" * 5000, None),
+        ("(" * 40 + "true" + ")" * 40, EVERY),
+        ('"gpu.nvidia.com" in device.capacity', EVERY),
+    ],
+)
+def test_the_usual_spellings_of_selectors_are_read_and_no_others(text: str, models: Any) -> None:
+    assert models_matching(text) == (models if models is None else frozenset(models))
+
+
+def test_no_selector_takes_long_to_read() -> None:
+    listed = ", ".join(['"a"'] * 380)
+    for text in (f"{PRODUCT} in [{listed} !]", f"{PRODUCT} in [" + '"a" ' * 480, "&&" * 900, "[(" * 49):
+        assert models_matching(text) is None

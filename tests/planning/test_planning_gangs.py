@@ -1,0 +1,349 @@
+"""Gangs: who belongs to one by every convention, when it is complete, and that it is planned whole or not at all."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.domain.kube import Job, PodGroup
+from controller.domain.machine import Phase
+from controller.domain.plan import Launch, Plan, Snapshot
+from controller.domain.policy import Limits
+from controller.domain.reason import Reason
+from controller.planning.demand import gather
+from controller.planning.device_claims import Claims
+from controller.planning.planner import in_order, plan
+from tests.planning.worlds import A1, NOW, machine, node, offers, pod, policy, world
+
+OURS = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "3"}
+COSCHEDULING = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
+VOLCANO = {"annotations": {"scheduling.k8s.io/group-name": "llm"}}
+KAI = {"annotations": {"pod-group-name": "llm"}}
+NATIVE = {"workload": "llm"}
+KUEUE = {
+    "labels": {"kueue.x-k8s.io/pod-group-name": "llm"},
+    "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"},
+}
+LWS = {
+    "labels": {"leaderworkerset.sigs.k8s.io/name": "llm", "leaderworkerset.sigs.k8s.io/group-index": "0"},
+    "annotations": {"leaderworkerset.sigs.k8s.io/size": "3"},
+}
+JOBSET = {
+    "labels": {
+        "jobset.sigs.k8s.io/jobset-name": "llm",
+        "jobset.sigs.k8s.io/replicatedjob-name": "workers",
+        "jobset.sigs.k8s.io/replicatedjob-replicas": "1",
+        "jobset.sigs.k8s.io/global-replicas": "1",
+    },
+    "owner_kind": "Job",
+    "owner_uid": "j",
+}
+KUBEFLOW = {"labels": {"training.kubeflow.org/job-name": "llm"}}
+RAY = {"labels": {"ray.io/cluster": "llm", "ray.io/gang-scheduling-enabled": "true"}}
+JOBS = (Job(namespace="default", name="llm-workers-0", uid="j", parallelism=3, completions=3),)
+
+
+def group(system: str, least: int = 3, **more: Any) -> PodGroup:
+    return PodGroup(namespace="default", name="llm", system=system, min_member=least, **more)
+
+
+def members(marks: dict[str, Any], count: int, **more: Any) -> tuple[Any, ...]:
+    return tuple(pod(f"m{number}", **(marks | more)) for number in range(count))
+
+
+def bought(decided: Plan) -> list[Launch]:
+    return [action for action in decided.actions if isinstance(action, Launch)]
+
+
+def gang_of(snapshot: Snapshot) -> Any:
+    snapshot = in_order(snapshot)
+    found = gather(snapshot, Claims(snapshot)).gangs
+    assert len({id(gang) for gang in found.values()}) <= 1
+    return next(iter(found.values()), None)
+
+
+STRICT: list[tuple[dict[str, Any], tuple[PodGroup, ...]]] = [
+    ({"annotations": OURS}, ()),
+    (COSCHEDULING, (group("coscheduling"),)),
+    ({"labels": {"pod-group.scheduling.sigs.k8s.io/name": "llm"}}, (group("coscheduling"),)),
+    (
+        {
+            "labels": {
+                "pod-group.scheduling.sigs.k8s.io/name": "llm",
+                "pod-group.scheduling.sigs.k8s.io/min-available": "3",
+            }
+        },
+        (),
+    ),
+    (VOLCANO, (group("volcano"),)),
+    (KAI, (group("kai"),)),
+    (NATIVE, (group("native"),)),
+    (KUEUE, ()),
+]
+OWNED: list[tuple[dict[str, Any], tuple[Job, ...], int]] = [
+    (LWS, (), 3),
+    (JOBSET, JOBS, 3),
+    (KUBEFLOW, (), 0),
+    (RAY, (), 0),
+]
+
+
+@pytest.mark.parametrize(("marks", "groups"), STRICT)
+def test_a_gang_that_its_system_starts_whole_is_bought_when_all_are_there(marks: Any, groups: Any) -> None:
+    snapshot = world(offers=offers(A1), pods=members(marks, 3), pod_groups=groups)
+    gang = gang_of(snapshot)
+    assert (gang.size, gang.needed) == (3, 3)
+    decided = plan(snapshot)
+    assert len(bought(decided)) == 3
+    assert all("as a whole gets 3 machines for 3.87 an hour" in why.message for why in decided.pods.values())
+
+
+@pytest.mark.parametrize(("marks", "groups"), STRICT)
+@pytest.mark.parametrize("there", [1, 2])
+def test_of_such_a_gang_nothing_is_bought_while_members_lack(marks: Any, groups: Any, there: int) -> None:
+    young = world(offers=offers(A1), pods=members(marks, there), pod_groups=groups)
+    decided = plan(young)
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.WAITS_FOR_SIBLINGS}
+    assert decided.wake_at == NOW + 5
+    old = plan(world(offers=offers(A1), pods=members(marks, there, created=NOW - 11), pod_groups=groups))
+    assert bought(old) == []
+    for why in old.pods.values():
+        assert why.code is Reason.GANG_INCOMPLETE
+        assert f"{there} of the 3 pods" in why.message
+
+
+@pytest.mark.parametrize(("marks", "jobs", "size"), OWNED)
+def test_what_an_owner_makes_later_is_waited_for_and_then_what_is_there_is_bought(
+    marks: Any, jobs: Any, size: int
+) -> None:
+    young = world(offers=offers(A1), pods=members(marks, 2), jobs=jobs)
+    assert len(bought(plan(young))) == (0 if size else 2)
+    old = world(offers=offers(A1), pods=members(marks, 2, created=NOW - 11), jobs=jobs)
+    assert (gang_of(old).size, gang_of(old).needed) == (size, 2)
+    assert len(bought(plan(old))) == 2
+    limited = world(policy=policy(limits=Limits(gpus=1)), offers=offers(A1), pods=old.pods, jobs=jobs)
+    assert bought(plan(limited)) == []
+
+
+def test_a_jobset_counts_the_jobs_that_no_pod_shows_yet() -> None:
+    labels = JOBSET["labels"] | {
+        "jobset.sigs.k8s.io/replicatedjob-replicas": "2",
+        "jobset.sigs.k8s.io/global-replicas": "3",
+    }
+    snapshot = world(pods=members({**JOBSET, "labels": labels}, 3, created=NOW - 11), jobs=JOBS)
+    assert gang_of(snapshot).size == 2 * 3 + 1
+
+
+def test_pods_of_a_plain_job_are_of_use_one_by_one() -> None:
+    pods = members({"owner_kind": "Job", "owner_uid": "j"}, 3)
+    limited = policy(limits=Limits(gpus=1))
+    assert len(bought(plan(world(policy=limited, offers=offers(A1), pods=pods, jobs=JOBS)))) == 1
+
+
+def test_each_group_of_a_leader_worker_set_is_a_gang_of_its_own() -> None:
+    second = LWS["labels"] | {"leaderworkerset.sigs.k8s.io/group-index": "1"}
+    pods = members(LWS, 3) + tuple(pod(f"n{n}", **(LWS | {"labels": second})) for n in range(3))
+    decided = plan(world(policy=policy(limits=Limits(gpus=5)), offers=offers(A1), pods=pods))
+    assert len(bought(decided)) == 3
+    codes = [why.code for why in decided.pods.values()]
+    assert (codes.count(Reason.LAUNCHING), codes.count(Reason.GANG_INCOMPLETE)) == (3, 3)
+
+
+def test_running_members_count_and_the_rest_is_bought_whole() -> None:
+    there = machine("home-a100-aaaaaaaaaa", A1)
+    running = pod("m0", node=there.name, **COSCHEDULING)
+    snapshot = world(
+        offers=offers(A1),
+        machines=(there,),
+        nodes=(node(there.name),),
+        pods=(running, *members(COSCHEDULING, 3)[1:]),
+        pod_groups=(group("coscheduling"),),
+    )
+    assert gang_of(snapshot).needed == 2
+    assert len(bought(plan(snapshot))) == 2
+
+
+@pytest.mark.parametrize(
+    "fields", [{"gated": True}, {"deleting_at": NOW + 30}, {"phase": "Failed"}, {"phase": "Succeeded"}]
+)
+def test_members_that_are_held_back_or_gone_do_not_count(fields: dict[str, Any]) -> None:
+    pods = (*members(COSCHEDULING, 2, created=NOW - 60), pod("m2", **(COSCHEDULING | fields)))
+    decided = plan(world(offers=offers(A1), pods=pods, pod_groups=(group("coscheduling"),)))
+    assert bought(decided) == []
+    assert "2 of the 3 pods" in decided.pods["default/m0"].message
+
+
+def test_members_without_gpus_and_members_with_a_place_by_preemption_count() -> None:
+    master = pod("master", 0, **COSCHEDULING)
+    placed = pod("placed", nominated="gpu-1", **COSCHEDULING)
+    pods = (master, placed, *members(COSCHEDULING, 1))
+    decided = plan(world(offers=offers(A1), pods=pods, pod_groups=(group("coscheduling"),)))
+    assert [launch.pods for launch in bought(decided)] == [("default/m0",)]
+
+
+@pytest.mark.parametrize("marks", [COSCHEDULING, VOLCANO, NATIVE])
+def test_one_member_called_unschedulable_makes_the_others_demand(marks: Any) -> None:
+    quiet = tuple(pod(f"q{n}", waiting=False, **marks) for n in range(2))
+    groups = tuple(group(system) for system in ("coscheduling", "volcano", "native"))
+    one = plan(world(offers=offers(A1), pods=(*quiet, *members(marks, 1)), pod_groups=groups))
+    assert len(bought(one)) == 3
+    none = plan(world(offers=offers(A1), pods=(*quiet, pod("m0", waiting=False, **marks)), pod_groups=groups))
+    assert bought(none) == []
+
+
+@pytest.mark.parametrize(
+    ("annotations", "words"),
+    [
+        (
+            [OURS, OURS | {"gpu-autoscaler/gang-size": "4"}],
+            "disagree about gpu-autoscaler/gang-size: '3', '4'",
+        ),
+        ([OURS, {"gpu-autoscaler/gang": "llm"}], "disagree"),
+        ([{"gpu-autoscaler/gang": "llm"}], "needs a whole number above zero"),
+        ([OURS | {"gpu-autoscaler/gang-size": "many"}], "its pods say 'many'"),
+        ([OURS | {"gpu-autoscaler/gang-size": "0"}], "its pods say '0'"),
+        ([OURS | {"gpu-autoscaler/gang-size": "-3"}], "its pods say '-3'"),
+        ([OURS | {"gpu-autoscaler/gang-size": "٣"}], "needs a whole number"),
+        ([OURS | {"gpu-autoscaler/gang-size": "9" * 5000}], "needs a whole number"),
+        ([{"gpu-autoscaler/gang-size": "3"}], "says gpu-autoscaler/gang-size and no gpu-autoscaler/gang"),
+    ],
+)
+def test_a_gang_that_contradicts_itself_is_told_and_nothing_is_bought_by_guess(
+    annotations: Any, words: str
+) -> None:
+    pods = tuple(pod(f"m{n}", annotations=annotations[n % len(annotations)]) for n in range(3))
+    decided = plan(world(offers=offers(A1), pods=(*pods, pod())))
+    assert [launch.pods for launch in bought(decided)] == [("default/train",)]
+    why = decided.pods["default/m0"]
+    assert why.code is Reason.GANG_INCOMPLETE
+    assert words in why.message
+
+
+def test_a_group_that_is_not_to_be_seen_is_told() -> None:
+    decided = plan(world(offers=offers(A1), pods=members(COSCHEDULING, 3)))
+    assert bought(decided) == []
+    assert "PodGroup default/llm is not to be seen" in decided.pods["default/m0"].message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "GPU quota has reached the allowable limit of GPUs for queue team-a",
+        "Non-preemptible workload is over quota",
+        "Pod default/x is rejected in PreFilter because ElasticQuota default/q is more than Max",
+        "Pod is rejected because total ElasticQuota used is more than min",
+        "queue resource quota insufficient",
+    ],
+)
+def test_a_pod_that_waits_for_quota_buys_nothing(message: str) -> None:
+    decided = plan(world(pods=(pod(message=message), pod("other", message="0/3 nodes are available"))))
+    assert [launch.pods for launch in bought(decided)] == [("default/other",)]
+    why = decided.pods["default/train"]
+    assert why.code is Reason.QUOTA_BLOCKED
+    assert message in why.message
+
+
+def test_the_words_that_mean_quota_are_a_setting() -> None:
+    mine = policy(quota_messages=("no more coins",))
+    pods = (
+        pod("a", message="there are no more coins"),
+        pod("b", message="queue resource quota insufficient"),
+    )
+    assert [launch.pods for launch in bought(plan(world(policy=mine, pods=pods)))] == [("default/b",)]
+
+
+def test_a_gang_whose_group_waits_for_quota_buys_nothing() -> None:
+    waiting = group("volcano", waits_for_quota="queue resource quota insufficient")
+    decided = plan(world(pods=members(VOLCANO, 3), pod_groups=(waiting,)))
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.QUOTA_BLOCKED}
+
+
+def test_one_member_that_waits_for_quota_stops_the_gang() -> None:
+    pods = (
+        *members(COSCHEDULING, 2, created=NOW - 60),
+        pod("m2", message="total ElasticQuota used is more than min", **COSCHEDULING),
+    )
+    decided = plan(world(pods=pods, pod_groups=(group("coscheduling"),)))
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.QUOTA_BLOCKED}
+
+
+def test_when_limits_bind_the_order_is_priority_gang_gpus_and_age() -> None:
+    pods = (
+        pod("old", created=NOW - 900),
+        pod("big", 4),
+        pod("urgent", priority=7),
+        *members(COSCHEDULING, 3),
+    )
+    snapshot = world(pods=pods, pod_groups=(group("coscheduling"),))
+    snapshot = in_order(snapshot)
+    assert [one.name for one in gather(snapshot, Claims(snapshot)).pods] == [
+        "urgent",
+        "m0",
+        "m1",
+        "m2",
+        "big",
+        "old",
+    ]
+
+
+def test_members_on_their_way_are_not_bought_again() -> None:
+    there = tuple(
+        machine(f"home-a100-{'abc'[n] * 10}", A1, Phase.ORDERED, pods=(f"default/m{n}",)) for n in range(3)
+    )
+    decided = plan(
+        world(
+            offers=offers(A1),
+            machines=there,
+            pods=members(COSCHEDULING, 3),
+            pod_groups=(group("coscheduling"),),
+        )
+    )
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.ON_THE_WAY}
+
+
+def test_one_lost_machine_of_a_gang_is_bought_again_alone() -> None:
+    there = tuple(
+        machine(f"home-a100-{'abc'[n] * 10}", A1, Phase.ORDERED, pods=(f"default/m{n}",)) for n in range(2)
+    )
+    decided = plan(
+        world(
+            offers=offers(A1),
+            machines=there,
+            pods=members(COSCHEDULING, 3, created=NOW - 1000),
+            pod_groups=(group("coscheduling"),),
+        )
+    )
+    assert [launch.pods for launch in bought(decided)] == [("default/m2",)]
+
+
+def test_a_gang_is_in_one_location_where_that_is_asked_for() -> None:
+    places = offers(A1, locations=("FIN-01", "FIN-03"))
+    pods = members({"annotations": OURS | {"gpu-autoscaler/gang-one-location": "true"}}, 3)
+    snapshot = world(offers=places, pods=pods)
+    assert gang_of(snapshot).one_location
+    launches = bought(plan(snapshot))
+    assert len({launch.offer.location for launch in launches}) == 1
+    everywhere = world(policy=policy(gangs_in_one_location=True), pods=members(COSCHEDULING, 3))
+    assert gang_of(
+        world(policy=everywhere.policy, pods=everywhere.pods, pod_groups=(group("coscheduling"),))
+    ).one_location
+    said = members({"annotations": OURS | {"gpu-autoscaler/gang-one-location": "false"}}, 3)
+    assert not gang_of(world(policy=everywhere.policy, pods=said)).one_location
+
+
+def test_no_part_of_a_gang_is_ever_bought_whatever_the_limits() -> None:
+    for size in range(1, 7):
+        for gpus in range(9):
+            for price in (Decimal("1.29") * n for n in (1, 3, 6)):
+                marks = {"annotations": OURS | {"gpu-autoscaler/gang-size": str(size)}}
+                limits = Limits(gpus=gpus, price_per_hour=price)
+                pods = (*members(marks, size), pod("alone", priority=1))
+                decided = plan(world(policy=policy(limits=limits), offers=offers(A1), pods=pods))
+                served = {key for launch in bought(decided) for key in launch.pods} - {"default/alone"}
+                assert len(served) in (0, size), (size, gpus, price)
