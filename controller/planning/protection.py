@@ -28,7 +28,7 @@ def uses_gpus(snapshot: Snapshot, pod: Pod) -> bool:
         return False
     if uses_accelerator(shape.requests, snapshot.policy.gpu_resources):
         return True
-    if not (shape.has_claims or shape.device_claims):
+    if not shape.has_claims:
         return False
     return Claims(replace(snapshot, pods=(), nodes=(), machines=())).busy(pod)
 
@@ -46,7 +46,7 @@ def in_use(snapshot: Snapshot, pods: Sequence[Pod], moving: Collection[str] = ()
 
 def movable(pod: Pod) -> bool:
     """Whether somebody makes the pod again elsewhere: never a Job's, whatever its annotations say."""
-    return pod.shape.owner_kind in KEPT_BY_OWNER and not (pod.shape.has_claims or pod.shape.device_claims)
+    return pod.shape.owner_kind in KEPT_BY_OWNER and not pod.shape.has_claims
 
 
 def blockers(

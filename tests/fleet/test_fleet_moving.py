@@ -80,7 +80,7 @@ async def test_without_the_setting_or_the_plan_for_it_no_gpu_pod_is_evicted(sett
     [
         {"owner_kind": "Job"},
         {"owner_kind": ""},
-        {"has_claims": True},
+        {"device_claims": (PodDeviceClaim(name="g", claim="c"),)},
         {"uid": "another"},  # a later pod of the same name
         {"annotations": {"gpu-autoscaler/do-not-disrupt": "true"}},
     ],
@@ -163,7 +163,7 @@ async def test_a_claim_that_only_watches_devices_keeps_no_machine_and_any_other_
     world, controller, machine = await half_empty()
     world.town.pods.clear()
     refers = (PodDeviceClaim(name="g", claim="c"),)
-    add(world, machine, "watcher", 0, has_claims=True, device_claims=refers)
+    add(world, machine, "watcher", 0, device_claims=refers)
     request = DeviceRequest(device_class="gpu.nvidia.com", admin=admin)
     claim = DeviceClaim(namespace="default", name="c", requests=(request,))
     controller.hands.device_claims = lambda: (claim,)  # type: ignore[attr-defined]

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from controller.domain.kube import DeviceClaim, DeviceRequest, Node, Pod, PodDeviceClaim, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.making import made_with
-from controller.domain.plan import Explanation, MarkIdle, Plan, Retire, Snapshot
+from controller.domain.plan import Explanation, Launch, MarkIdle, Plan, Retire, Snapshot
 from controller.domain.policy import Billing, Policy, Pool
 from controller.domain.reason import Reason
 from controller.domain.windows import parse_window
 from controller.fleet.marks import intend
 from controller.planning import scale_down
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A8, NOW, kind, machine, node, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A8, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 NAME = "home-a100-aaaaaaaaaa"
 DAY = 86400.0
@@ -256,15 +256,15 @@ def test_a_machine_of_which_nothing_is_known_or_whose_pool_is_gone_has_not_drift
     changed = policy(pool(labels={"new": "1"}, images=("x",)))
     assert why(idle(seconds=1, policy=changed)) is Reason.COOLDOWN
     assert why(idle(seconds=1, owner=made(pool()), policy=policy(pool("other")))) is Reason.COOLDOWN
-    unsold = machine(instance_type="9Z.1V", made_with=made_with(pool()))
+    unsold = replace(machine(), instance_type="9Z.1V", made_with=made_with(pool()))
     assert why(idle(seconds=1, owner=unsold)) is Reason.COOLDOWN
     named = policy(pool(instance_types=("1A100.22V",)))
     assert why(idle(seconds=1, owner=replace(unsold, made_with={}), policy=named)) is Reason.DRIFTED
 
 
 def test_an_order_records_what_its_machine_is_made_with() -> None:
-    launch = next(a for a in plan(world(pods=(pod(),), policy=policy(BEFORE))).actions)
-    record = intend(policy(BEFORE), launch, "aaaaaaaaaa", NOW)  # type: ignore[arg-type]
+    launch = Launch(pool="a100", offer=offers(A1)[0], pods=(), reason="test")
+    record = intend(policy(BEFORE), launch, "aaaaaaaaaa", NOW)
     assert record.made_with == made_with(BEFORE)
     assert set(record.made_with) == {"image", "disk_gb", "ssh_key_ids", "labels", "taints", "join"}
 
@@ -432,13 +432,12 @@ def claim(name: str, *requests: DeviceRequest, **more: Any) -> DeviceClaim:
         ([PodDeviceClaim(name="g", template="t")], [claim("p-g-x", WATCH, owner_uid="uid-q")], True),
         ([PodDeviceClaim(name="g", template="t")], [claim("t", HOLD, template=True)], True),
         ([PodDeviceClaim(name="g", template="t")], [], True),
-        ([], [claim("c", WATCH)], True),  # it has claims, and nobody knows which
     ],
 )
 def test_a_held_claim_for_devices_counts_as_busy_unless_it_only_watches(
     refers: list[PodDeviceClaim], claims: list[DeviceClaim], busy: bool
 ) -> None:
-    user = pod("p", 0, node=NAME, owner_kind="ReplicaSet", has_claims=True, device_claims=tuple(refers))
+    user = pod("p", 0, node=NAME, owner_kind="ReplicaSet", device_claims=tuple(refers))
     there: Node = node("other", 0)
     snapshot = idle(user, device_claims=tuple(claims))
     decided = plan(replace(snapshot, nodes=(*snapshot.nodes, there)))
