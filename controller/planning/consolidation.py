@@ -21,6 +21,7 @@ from controller.planning.elsewhere import Elsewhere, moves
 from controller.planning.gangs import membership
 from controller.planning.protection import blockers, movable, uses_gpus
 from controller.planning.room import Room
+from controller.planning.sites import usable
 
 OFF = "off"
 
@@ -47,7 +48,7 @@ def empty_one(
         pool = policy.pool(machine.pool)
         if machine.name in stays or (pool is not None and staying[pool.name] <= pool.min):
             continue
-        if snapshot.now < machine.intended_at + policy.min_age:
+        if snapshot.now < machine.intended_at + policy.min_age or not usable(node):
             continue
         pods = [pod for pod in bound.get(machine.name, ()) if moves(pod)]
         moving = tuple(sorted(pod.identity for pod in pods if uses_gpus(snapshot, pod)))

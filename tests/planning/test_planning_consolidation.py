@@ -111,6 +111,8 @@ KEEPS = {
         of_pod={"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
     ),
     "do-not-disrupt on the node": Town(on_big={"annotations": {"gpu-autoscaler/do-not-disrupt": "true"}}),
+    "its Node is not Ready": Town(on_big={"ready": False}),
+    "its Node is cordoned": Town(on_big={"unschedulable": True}),
     "paused on the node": Town(on_big={"annotations": {"gpu-autoscaler/pause": "scale-down"}}),
     "paused": Town(rules={"pause": "scale-down"}),
     "pool paused": Town(of_pool={"pause": "all"}),
@@ -239,11 +241,14 @@ def towns(draw: st.DrawFn) -> Snapshot:
         )
         idle = {"gpu-autoscaler/idle-since": "2027-01-15T07:00:00Z"} if draw(st.booleans()) else {}
         nodes.append(node(name, of.gpus, cpu=of.vcpus, annotations=idle, ready=draw(st.integers(0, 14)) > 0))
+        left = of.gpus
         for m in range(draw(st.integers(0, 3))):
+            gpus = min(left, draw(st.sampled_from([0, 1, 1, 2, 4])))
+            left -= gpus
             pods.append(
                 pod(
                     f"p{n}{m}",
-                    draw(st.sampled_from([0, 1, 1, 2, 4])),
+                    gpus,
                     node=name,
                     owner_kind=draw(st.sampled_from(KINDS)) if draw(st.integers(0, 3)) == 0 else "ReplicaSet",
                     annotations=draw(st.sampled_from(NOTES)),
@@ -305,6 +310,7 @@ def check(snapshot: Snapshot, decided: Plan) -> None:
         assert all(m.phase is Phase.READY for m in snapshot.machines)
         assert all(p.node for p in snapshot.pods)
         owner = kinds[action.machine]
+        assert next(n for n in snapshot.nodes if n.name == owner.name).ready
         assert owner.price >= snapshot.policy.consolidate_saving
         assert 2 * sum(p.shape.requests.get("nvidia.com/gpu", 0) for p in working) <= owner.gpus
         leaving = [p for p in here if p.phase not in ("Succeeded", "Failed")]
@@ -326,7 +332,7 @@ def check(snapshot: Snapshot, decided: Plan) -> None:
                     for p in snapshot.pods
                     if p.node == other.name and p.phase not in ("Succeeded", "Failed")
                 )
-                free += other.allocatable["nvidia.com/gpu"] - used
+                free += max(0, other.allocatable["nvidia.com/gpu"] - used)
         assert sum(p.shape.requests.get("nvidia.com/gpu", 0) for p in leaving) <= free
 
 
