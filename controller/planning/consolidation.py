@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from controller.domain.kube import Node, Pod, PodShape
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Retire, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import is_accelerator
+from controller.domain.resources import is_accelerator, total
 from controller.planning.ageing import outdated
-from controller.planning.elsewhere import Elsewhere, moves
+from controller.planning.elsewhere import moves
+from controller.planning.fit import asks
 from controller.planning.gangs import membership
 from controller.planning.protection import blockers, movable, uses_gpus
 from controller.planning.room import Room
@@ -54,7 +56,7 @@ def empty_one(
         moving = tuple(sorted(pod.identity for pod in pods if uses_gpus(snapshot, pod)))
         if not moving or objection(snapshot, machine, node, bound) is not None:
             continue
-        if Elsewhere(targets, snapshot.machines, bound).leave(machine.name) is not None:
+        if not _fit_anyhow(pods, [room for room in targets if room.name != machine.name]):
             continue
         sentence = (
             f"half empty; its {len(pods)} pod{'s' * (len(pods) != 1)} fit other nodes, which saves "
@@ -62,6 +64,13 @@ def empty_one(
         )
         return Retire(machine=machine.name, reason=Reason.CONSOLIDATION, message=sentence, moving=moving)
     return None
+
+
+def _fit_anyhow(pods: Sequence[Pod], rooms: Sequence[Room]) -> bool:
+    """Whether each finds a place wherever the scheduler puts the others first: in a room that would hold them all."""
+    each = asks(pods, frozenset())
+    together = total(ask.needs for ask in each)
+    return all(any(room.holds(replace(ask, needs=together)) for room in rooms) for ask in each)
 
 
 def objection(

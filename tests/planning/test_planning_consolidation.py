@@ -50,6 +50,7 @@ class Town:
     on_big: dict[str, Any] = field(default_factory=dict)  # the Node
     on_small: dict[str, Any] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
+    others: tuple[Node, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)
 
     def snapshot(self) -> Snapshot:
@@ -57,7 +58,11 @@ class Town:
         return world(
             policy=policy(pool(**self.of_pool), **rules),
             machines=(machine(BIG, A8, **self.of_big), machine(SMALL, A2, **self.of_small)),
-            nodes=(node(BIG, 8, cpu=176, memory=900, **self.on_big), node(SMALL, 2, cpu=44, **self.on_small)),
+            nodes=(
+                node(BIG, 8, cpu=176, memory=900, **self.on_big),
+                node(SMALL, 2, cpu=44, **self.on_small),
+                *self.others,
+            ),
             pods=(
                 pod("mover", **({"node": BIG} | WEB | self.of_pod)),
                 pod("stayer", node=SMALL, owner_kind="Job", created=NOW - 9000),
@@ -135,6 +140,11 @@ KEEPS = {
     "terminating": Town(of_pod={"deleting_at": NOW + 5}),
     "one of its pods is a Job": Town(pods=(pod("job", node=BIG, owner_kind="Job", created=NOW - 9000),)),
     "a lone pod without GPUs": Town(pods=(pod("lone", 0, node=BIG, created=NOW - 9000),)),
+    "fits only if the scheduler places its pods cleverly": Town(
+        of_pod={"gpus": 2},
+        pods=(pod("one", node=BIG, **WEB), pod("two", 2, node="third", **WEB)),
+        others=(node("third", 4),),
+    ),
     "does not fit": Town(of_pod={"gpus": 2}),
     "fits by GPUs and not by memory": Town(of_pod={"requests": {"memory": 200 * GIB}}),
     "selector": Town(of_pod={"node_selector": {"kubernetes.io/hostname": BIG}}),
@@ -360,7 +370,8 @@ def test_no_sequence_of_plans_does_either_and_work_settles(snapshot: Snapshot, p
             if each.shape.owner_kind == "DaemonSet":
                 continue
             for other in nodes:
-                used = sum(p.shape.requests.get("nvidia.com/gpu", 0) for p in pods if p.node == other.name)
+                there = [p for p in pods if p.node == other.name and not p.finished]
+                used = sum(p.shape.requests.get("nvidia.com/gpu", 0) for p in there)
                 wanted = each.shape.requests.get("nvidia.com/gpu", 0)
                 if other.ready and other.allocatable["nvidia.com/gpu"] - used >= wanted:
                     pods.append(replace(each, node=other.name, created=snapshot.now, uid=each.uid + "+"))
