@@ -232,44 +232,54 @@ NOTES: tuple[dict[str, str], ...] = (
 )
 
 
+def rarely(draw: st.DrawFn, odds: int = 13) -> bool:
+    """In the middle of a range: its ends are drawn more often than others."""
+    return draw(st.integers(1, odds)) == odds // 2
+
+
 @st.composite
 def towns(draw: st.DrawFn) -> Snapshot:
+    """Mostly such as a consolidation waits for; each thing that forbids it comes now and then."""
     machines: list[Machine] = []
     nodes: list[Node] = []
     pods: list[Pod] = []
-    for n in range(draw(st.integers(1, 4))):
-        name, of = f"home-a100-{'abcd'[n] * 10}", draw(st.sampled_from((A1, A2, A8, A8)))
+    for n in range(draw(st.integers(2, 4))):
+        name, of = f"home-a100-{'abcd'[n] * 10}", draw(st.sampled_from((A8, A8, A2, A1)))
+        other_phase = draw(st.sampled_from([Phase.BOOTING, Phase.DRAINING]))
         machines.append(
             machine(
                 name,
                 of,
-                draw(st.sampled_from([Phase.READY] * 9 + [Phase.BOOTING, Phase.DRAINING])),
-                intended_at=NOW - draw(st.sampled_from([100, 5000, 90000])),
-                location=draw(st.sampled_from(["FIN-01", "FIN-01", "ICE-01"])),
-                surplus=draw(st.integers(0, 9)) == 0,
+                other_phase if rarely(draw, 40) else Phase.READY,
+                intended_at=NOW - (90000 if rarely(draw) else 5000),
+                location="ICE-01" if rarely(draw) else "FIN-01",
+                surplus=rarely(draw),
             )
         )
-        idle = {"gpu-autoscaler/idle-since": "2027-01-15T07:00:00Z"} if draw(st.booleans()) else {}
-        nodes.append(node(name, of.gpus, cpu=of.vcpus, annotations=idle, ready=draw(st.integers(0, 14)) > 0))
+        idle = {"gpu-autoscaler/idle-since": "2027-01-15T07:00:00Z"} if rarely(draw) else {}
+        nodes.append(
+            node(name, of.gpus, cpu=of.vcpus, memory=900, annotations=idle, ready=not rarely(draw, 30))
+        )
         left = of.gpus
-        for m in range(draw(st.integers(0, 3))):
-            gpus = min(left, draw(st.sampled_from([0, 1, 1, 2, 4])))
+        for m in range(draw(st.integers(1, 3))):
+            gpus = min(left, draw(st.sampled_from([1, 1, 0, 2, 4])))
             left -= gpus
+            claims = (PodDeviceClaim(name="g", claim="c"),) if rarely(draw, 40) else ()
             pods.append(
                 pod(
                     f"p{n}{m}",
                     gpus,
                     node=name,
-                    owner_kind=draw(st.sampled_from(KINDS)) if draw(st.integers(0, 3)) == 0 else "ReplicaSet",
-                    annotations=draw(st.sampled_from(NOTES)),
-                    device_claims=draw(st.sampled_from([()] * 9 + [(PodDeviceClaim(name="g", claim="c"),)])),
-                    created=NOW - draw(st.sampled_from([9000, 9000, 10])),
-                    phase=draw(st.sampled_from(["Running"] * 6 + ["Succeeded", "Pending"])),
-                    deleting_at=draw(st.sampled_from([None] * 9 + [NOW + 5])),
+                    owner_kind=draw(st.sampled_from(KINDS)) if rarely(draw) else "ReplicaSet",
+                    annotations=draw(st.sampled_from(NOTES)) if rarely(draw) else {},
+                    device_claims=claims,
+                    created=NOW - (10 if rarely(draw, 30) else 9000),
+                    phase=draw(st.sampled_from(["Succeeded", "Pending"])) if rarely(draw, 30) else "Running",
+                    deleting_at=NOW + 5 if rarely(draw, 30) else None,
                     labels={"app": draw(st.sampled_from(["a", "b"]))},
                 )
             )
-    if draw(st.integers(0, 4)) == 0:
+    if rarely(draw):
         pods.append(pod("waits", draw(st.integers(1, 8))))
     guard = DisruptionBudget(
         namespace="default",
@@ -280,20 +290,20 @@ def towns(draw: st.DrawFn) -> Snapshot:
     )
     rules = policy(
         pool(
-            expire_after=draw(st.sampled_from([None, 80000.0])),
-            locations=draw(st.sampled_from([(), ("FIN-01",)])),
-            min=draw(st.sampled_from([0, 0, 1])),
+            expire_after=80000.0 if rarely(draw) else None,
+            locations=("FIN-01",) if rarely(draw) else (),
+            min=1 if rarely(draw) else 0,
         ),
-        consolidate=draw(st.sampled_from(["off", "cheaper", "cheaper", "cheaper"])),
+        consolidate="off" if rarely(draw) else "cheaper",
         consolidate_saving=draw(st.sampled_from([Decimal(0), Decimal(1), Decimal(3)])),
-        disruption_budget=draw(st.sampled_from(["20%", "100%", "0"])),
+        disruption_budget="0" if rarely(draw) else "100%",
     )
     return world(
         policy=rules,
         machines=tuple(machines),
         nodes=tuple(nodes),
         pods=tuple(pods),
-        budgets=(guard,) if draw(st.booleans()) else (),
+        budgets=(guard,) if rarely(draw, 5) else (),
     )
 
 
