@@ -67,6 +67,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node_uid: str = ""
     made_with: Mapping[str, str] = {}  # digests of its pool's settings then; empty: not known
     moving: tuple[str, ...] = ()  # identities of the GPU pods that a consolidation moves off it
+    kept_at: float = 0.0  # when a consolidation of it was given up last
     disks: tuple[str, ...] = ()
     absent_lists: int = 0  # complete lists in a row that did not show it
     absent_since: float = 0.0

@@ -102,7 +102,7 @@ class Leaving:
                 return
             self._wanted_gone(machine.name)()
         except CalledOff as stop:
-            await self._keep(intent, stop.why)
+            await self._keep(intent, stop.why, moved=bool(moving))
             return
         await self._move(
             intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock(), moving=moving
@@ -146,8 +146,8 @@ class Leaving:
 
         return tell
 
-    async def _keep(self, intent: str, why: Explanation) -> None:
-        """It stays. A failed one stays tainted, and goes as soon as it is idle."""
+    async def _keep(self, intent: str, why: Explanation, *, moved: bool = False) -> None:
+        """It stays. A failed one stays tainted, and goes as soon as it is idle. Work is not moved again at once."""
         machine = self._ledger.machines.get(intent)
         if machine is None or machine.gone_at or machine.reason is Reason.VANISHED:
             return
@@ -167,6 +167,7 @@ class Leaving:
                 reason=Reason.SURPLUS if surplus else None,
                 note=SENTENCES[Reason.SURPLUS] if surplus else "",
                 moving=(),
+                kept_at=self._clock() if moved or machine.moving else machine.kept_at,
                 drain_at=0.0,
                 delete_at=0.0,
                 gpus_lost_at=0.0,

@@ -52,6 +52,8 @@ def empty_one(
             continue
         if snapshot.now < machine.intended_at + policy.min_age or not usable(node):
             continue
+        if machine.kept_at and snapshot.now < machine.kept_at + policy.cooldown:
+            continue  # it was given up lately: nobody is disturbed again and again
         pods = [pod for pod in bound.get(machine.name, ()) if moves(pod)]
         moving = tuple(sorted(pod.identity for pod in pods if uses_gpus(snapshot, pod)))
         if not moving or objection(snapshot, machine, node, bound) is not None:

@@ -58,9 +58,10 @@ async def test_the_pods_that_were_planned_to_move_are_evicted_and_the_machine_go
     assert not controller.ledger.machines
 
 
-def kept(world: World, controller: Controller, machine: Machine) -> None:
+def kept(world: World, controller: Controller, machine: Machine, *, tried: bool = True) -> None:
     assert not controller.hands.did("delete")
     assert (controller.only.phase, controller.only.moving) == (Phase.READY, ())
+    assert (controller.only.kept_at > 0) is tried
     assert world.town.nodes[machine.name].taints == ()
     assert len(world.account.alive()) == 1
 
@@ -72,7 +73,7 @@ async def test_without_the_setting_or_the_plan_for_it_no_gpu_pod_is_evicted(sett
     await emptied(world, controller, machine, 60, moving)
     assert not controller.hands.did("evict")
     assert controller.heard.of("called_off") == ["in_use"]
-    kept(world, controller, machine)
+    kept(world, controller, machine, tried=bool(moving))
 
 
 @pytest.mark.parametrize(

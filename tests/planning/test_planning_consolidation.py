@@ -160,6 +160,7 @@ KEEPS = {
         of_pod={"gpus": 1}, pods=tuple(pod(f"p{n}", node=BIG, **WEB) for n in range(4))
     ),
     "min": Town(of_pool={"min": 2}),
+    "given up lately": Town(of_big={"kept_at": NOW - 599}),
     "too young": Town(rules={"min_age": 1000.0}),
     "no budget": Town(rules={"disruption_budget": "0"}),
     "no budget for it": Town(rules={"disruption_budgets": {"consolidation": "0"}}),
@@ -191,6 +192,7 @@ MOVES = {
         ),
         1,
     ),
+    "given up long ago": (Town(of_big={"kept_at": NOW - 600}), 1),
     "a saving just met": (Town(rules={"consolidate_saving": Decimal("10.32")}), 1),
     "a soft spread": (Town(of_pod={"spreads": (Spread(topology_key="z", hard=False),)}), 1),
 }
