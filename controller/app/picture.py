@@ -16,9 +16,10 @@ from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy
 from controller.domain.resources import is_accelerator, uses_accelerator
 from controller.fleet.engine import Fleet
-from controller.fleet.usable import in_use
+from controller.planning.consolidation import OFF
 from controller.planning.elsewhere import moves
 from controller.planning.gangs import membership
+from controller.planning.protection import uses_gpus
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
@@ -144,8 +145,11 @@ def _volumes(volumes: Iterable[Volume], bound: set[str], claims: set[str]) -> tu
 
 
 def _has_movers(policy: Policy, view: View, machine: Machine) -> bool:
-    """Whether nothing uses the machine's accelerators, and pods without them would have to leave."""
+    """Whether pods would have to leave: nothing uses the machine's accelerators, or work may be moved, too."""
     if machine.phase not in (Phase.READY, Phase.DRAINING):
         return False
     pods = view.pods_on(machine.name)
-    return any(moves(pod) for pod in pods) and not any(in_use(pod, policy.gpu_resources) for pod in pods)
+    if not any(moves(pod) for pod in pods):
+        return False
+    picture = Snapshot(now=0.0, policy=policy, device_claims=view.device_claims())
+    return policy.consolidate != OFF or not any(uses_gpus(picture, pod) for pod in pods)

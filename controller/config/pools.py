@@ -19,6 +19,7 @@ from controller.config.values import (
     Flag,
     Money,
     Name,
+    SomeTime,
     Text,
     Url,
     matching,
@@ -137,6 +138,10 @@ class PoolSetting(Section):
     feature_discovery: Flag = Field(
         True,
         description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
+    )
+    expire_after: SomeTime | None = Field(
+        None,
+        description="A machine that is older goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; never unless given, because age alone breaks nothing. A busy one is only told about.",
     )
     resource_claims: Literal["auto", "always", "never"] = Field(
         "auto",

@@ -17,15 +17,14 @@ from controller.config.delays import Deadlines, Lease, Timing
 from controller.config.joining import JoinEntry
 from controller.config.money import GpuLabelSetting, PriceSetting
 from controller.config.pools import Headroom, NamespaceLimits, PoolSetting, SwitchedMachine
+from controller.config.removal import Disruption, ScaleDown
 from controller.config.section import Section, without_nulls
 from controller.config.values import (
     Count,
-    Duration,
     Flag,
     Money,
     Name,
     Secret,
-    Share,
     SomeTime,
     Text,
     Url,
@@ -85,22 +84,14 @@ class ScaleUp(Section):
     )
 
 
-class ScaleDown(Section):
-    cooldown: Duration = Field(
-        timedelta(minutes=10),
-        description="Idle time before removal; 10 min, because the next pod often comes soon and would wait for a boot.",
-    )
-    order: Literal["largest"] = Field(
-        "largest", description="Which idle machine goes first; the largest, because it costs the most."
-    )
-
-
 class Billing(Section):
     increment_s: Annotated[int, whole(1)] = Field(
-        600, description="What the cloud bills at once, in seconds; 600, as Verda does."
+        600,
+        description="What the cloud bills at once, in seconds; 600, as Verda does. Only where nothing is refunded does it matter.",
     )
     refund_unused: Flag = Field(
-        True, description="Whether the rest of an increment comes back on delete; true, as Verda does."
+        True,
+        description="Whether the rest of an increment comes back on delete; true, as Verda does. Where it does not, an idle machine goes at the end of the increment in which its cooldown ends.",
     )
     on_exhausted: Literal["stop_buying", "drain_idle"] = Field(
         "stop_buying",
@@ -140,16 +131,6 @@ class Planning(Section):
     )
     max_overshoot: Count = Field(
         0, description="GPUs bought beyond what is asked for; 0, because nobody asked for them."
-    )
-
-
-class Disruption(Section):
-    budget: Share = Field(
-        "20%",
-        description="Machines removed at once, a share or a count; a fifth, so that a mistake stays small.",
-    )
-    windows: tuple[Text, ...] = Field(
-        (), description="When machines may be removed; always, because only idle ones are."
     )
 
 

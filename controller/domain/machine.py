@@ -6,6 +6,7 @@ the answer is lost. Times are epoch seconds; each phase's deadline counts from i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 
@@ -64,6 +65,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     instance_id: str = ""
     script_id: str = ""
     node_uid: str = ""
+    made_with: Mapping[str, str] = {}  # digests of its pool's settings then; empty: not known
+    moving: tuple[str, ...] = ()  # identities of the GPU pods that a consolidation moves off it
+    kept_at: float = 0.0  # when a consolidation of it was given up last
     disks: tuple[str, ...] = ()
     absent_lists: int = 0  # complete lists in a row that did not show it
     absent_since: float = 0.0

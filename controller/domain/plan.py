@@ -96,6 +96,7 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     reason: Reason
     message: str
+    moving: tuple[str, ...] = ()  # identities of the GPU pods that a consolidation moves off it
 
 
 class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     own_script: bool = False  # each machine boots with a script made for it
     script_after_create: bool = False  # which goes as soon as the order is accepted, not only after the join
     feature_discovery: bool = True  # NVIDIA's labels appear on the pool's nodes
+    expire_after: float | None = None  # seconds
     resource_claims: str = "auto"  # whether its machines serve claims for devices: auto | always | never
     pause: str = ""  # scale-up | scale-down | all
 
@@ -130,7 +131,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str = "smallest"
     cooldown: float = 600
     order: str = "largest"
+    min_age: float = 0
+    consolidate: str = "off"  # off | cheaper
+    consolidate_saving: Decimal = Decimal(1)  # an hour, at least
     disruption_budget: str = "20%"
+    disruption_budgets: Mapping[str, str] = {}  # the same for one reason
+    windows: tuple[Window, ...] = ()  # when machines may be removed; empty: always
+    not_during: tuple[Window, ...] = ()  # when none is
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()

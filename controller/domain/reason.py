@@ -57,11 +57,17 @@ class Reason(StrEnum):
     IN_USE = "in_use"
     PROMISED = "promised"
     MIN_SIZE = "min_size"
-    HEADROOM = "headroom"
     COOLDOWN = "cooldown"
+    MIN_AGE = "min_age"
+    PAID = "paid"
+    WINDOW = "window"
+    HEADROOM = "headroom"
     PDB = "pdb"
     DO_NOT_DISRUPT = "do_not_disrupt"
     IDLE = "idle"
+    EXPIRED = "expired"
+    DRIFTED = "drifted"
+    CONSOLIDATION = "consolidation"
     NEEDED = "needed"
     BUDGET = "budget"
     STARTING = "starting"
@@ -127,9 +133,15 @@ SENTENCES: dict[Reason, str] = {
     Reason.MIN_SIZE: "The pool's minimum keeps the machine.",
     Reason.HEADROOM: "The machine has GPUs that the settings want to be kept free.",
     Reason.COOLDOWN: "The machine is idle, and its cooldown runs.",
+    Reason.MIN_AGE: "The machine is idle, and younger than the least age of one that is removed.",
+    Reason.PAID: "The machine is idle, and paid for a while longer; the cloud gives nothing back.",
+    Reason.WINDOW: "The machine may go, and at this hour nothing is removed.",
     Reason.PDB: "A PodDisruptionBudget does not allow an eviction now.",
     Reason.DO_NOT_DISRUPT: "An annotation forbids to disturb the machine or a pod on it.",
     Reason.IDLE: "The machine has been idle for longer than the cooldown.",
+    Reason.EXPIRED: "The machine is older than its pool allows; it goes as soon as it is idle.",
+    Reason.DRIFTED: "The machine was made with other settings of its pool; it goes as soon as it is idle.",
+    Reason.CONSOLIDATION: "The machine is half empty, and its pods are moved to other nodes that have room.",
     Reason.NEEDED: "A waiting pod fits the machine.",
     Reason.BUDGET: "As many machines as allowed are being removed already.",
     Reason.STARTING: "The machine is on its way.",

@@ -330,7 +330,7 @@ class Fleet:
                 case Launch():
                     self.request(action)
                 case Retire() if not self._account.strange:
-                    self.retire(action.machine, action.reason, action.message)
+                    self.retire(action.machine, action.reason, action.message, action.moving)
                 case MarkIdle():
                     self.flights.mark_idle(action.machine, action.since)
                 case KeepAfterAll():
@@ -345,14 +345,14 @@ class Fleet:
         self.flights.launch(self.policy, machine, launch.offer.type)
         return machine
 
-    def retire(self, name: str, reason: Reason, message: str) -> None:
+    def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
             for pod in self._waiting_for(machine):
                 if pod.unschedulable_since is not None:
                     # It does not fit there, or the machine would be kept for it.
                     self.ledger.disappoint(pod.identity, name)
-            self.flights.retire(self.policy, machine, reason, message)
+            self.flights.retire(self.policy, machine, reason, message, moving)
 
     async def stop(self, patience: float) -> None:
         """Let orders that are on the wire end, record them; everything else is resumed after the next start."""

@@ -142,8 +142,10 @@ class Flights:
     def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
         self._buying.begin(policy, machine, kind)
 
-    def retire(self, policy: Policy, machine: Machine, reason: Reason, message: str) -> None:
-        self._leave(machine, lambda: self._leaving.retire(policy, machine.intent, reason, message))
+    def retire(
+        self, policy: Policy, machine: Machine, reason: Reason, message: str, moving: tuple[str, ...] = ()
+    ) -> None:
+        self._leave(machine, lambda: self._leaving.retire(policy, machine.intent, reason, message, moving))
 
     def _leave(self, machine: Machine, work: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from controller.domain.cloudthings import Instance
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -110,19 +112,24 @@ class Leaving:
 
     # -- up to the delete -----------------------------------------------------------------------
 
-    async def retire(self, policy: Policy, intent: str, reason: Reason, message: str) -> None:
+    async def retire(
+        self, policy: Policy, intent: str, reason: Reason, message: str, moving: tuple[str, ...] = ()
+    ) -> None:
         machine = self._in(intent, Phase.READY)
         if machine is None:
             return
         try:
-            await self._removal.soften(policy, machine, self._wanted_gone(machine.name))
+            planned = replace(machine, moving=moving)
+            await self._removal.soften(policy, planned, self._wanted_gone(machine.name))
             if self._in(intent, Phase.READY) is None:
                 return
             self._wanted_gone(machine.name)()
         except CalledOff as stop:
-            await self._keep(intent, stop.why)
+            await self._keep(intent, stop.why, moved=bool(moving))
             return
-        await self._move(intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock())
+        await self._move(
+            intent, Phase.DRAINING, reason=reason, note=message, drain_at=self._clock(), moving=moving
+        )
         await self.drain(policy, intent)
 
     async def drain(self, policy: Policy, intent: str) -> None:
@@ -173,8 +180,8 @@ class Leaving:
 
         return tell
 
-    async def _keep(self, intent: str, why: Explanation) -> None:
-        """It stays. A failed one stays tainted, and goes as soon as it is idle."""
+    async def _keep(self, intent: str, why: Explanation, *, moved: bool = False) -> None:
+        """It stays. A failed one stays tainted, and goes as soon as it is idle. Work is not moved again at once."""
         machine = self._ledger.machines.get(intent)
         if machine is None or machine.gone_at or machine.reason is Reason.VANISHED:
             return
@@ -193,6 +200,8 @@ class Leaving:
                 Phase.READY,
                 reason=Reason.SURPLUS if surplus else None,
                 note=SENTENCES[Reason.SURPLUS] if surplus else "",
+                moving=(),
+                kept_at=self._clock() if moved or machine.moving else machine.kept_at,
                 drain_at=0.0,
                 delete_at=0.0,
                 gpus_lost_at=0.0,

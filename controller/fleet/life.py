@@ -133,6 +133,7 @@ def followed_again(machine: Machine, now: float) -> Machine:
         phase=Phase.ORDERED,
         reason=Reason.SURPLUS if machine.surplus else None,
         note="",
+        moving=(),
         ordered_at=now,
         gpus_seen_at=0.0,
         gpus_lost_at=0.0,

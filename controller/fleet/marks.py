@@ -11,6 +11,7 @@ from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, InstanceType
 from controller.domain.images import image_for
 from controller.domain.machine import Machine, Phase
+from controller.domain.making import made_with
 from controller.domain.plan import Launch
 from controller.domain.policy import Policy, Pool
 from controller.domain.prices import price_paid
@@ -26,7 +27,7 @@ def new_intent(rng: random.Random, taken: Iterable[str]) -> str:
 
 def intend(policy: Policy, launch: Launch, intent: str, now: float) -> Machine:
     """The record that is written before anything is bought."""
-    kind = launch.offer.type
+    kind, pool = launch.offer.type, policy.pool(launch.pool)
     return Machine(
         intent=intent,
         name=names.hostname(policy.cluster_id, launch.pool, intent),
@@ -41,6 +42,7 @@ def intend(policy: Policy, launch: Launch, intent: str, now: float) -> Machine:
         memory_gib=kind.memory_gib,
         model=kind.model,
         pods=launch.pods,
+        made_with=made_with(pool) if pool is not None else {},
         intended_at=now,
     )
 

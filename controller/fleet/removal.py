@@ -1,7 +1,7 @@
 """The steps of taking one machine away; `leaving` puts them in their order and keeps the record.
 
 Before anything is changed it is asked whether we still lead. A pod that uses an accelerator stops
-everything. Up to the last look the watched pods are looked at; what they show too late, that one list
+everything, except that a consolidation moves the pods that it was planned for. Up to the last look the watched pods are looked at; what they show too late, that one list
 sees. A pod that is past its grace on a node that is not Ready will never be seen to leave, since
 nobody is there to say so; it is not waited for, and if it uses an accelerator it still stops the delete.
 """
@@ -25,12 +25,13 @@ from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet.identity import node_for
 from controller.fleet.tasks import NotYet
-from controller.fleet.usable import in_use
-from controller.planning.scale_down import blockers, protected
+from controller.planning.consolidation import OFF
+from controller.planning.protection import blockers, protected, uses_gpus
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 _RETRY = 5.0
+_TRANSIENT = (Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
 Check = Callable[[], None]  # raises when the removal must not go on: CalledOff or Grounded
 Waits = Callable[[Refused | None], None]  # hears why pods do not leave; None: nothing refuses (any more)
@@ -91,6 +92,8 @@ class Removal:
                 words = refused.message if refused else f"{len(leaving)} pods did not leave in time"
                 raise CalledOff(Explanation(refused.reason if refused else Reason.IN_USE, words))
             refusal = await self._evict(leaving, check)
+            if refusal is not None and machine.moving and refusal.reason not in _TRANSIENT:
+                raise CalledOff(Explanation(refusal.reason, refusal.message))  # work is moved freely, or not
             waits(refusal)
             refused = refusal or refused
             await self._sleep(min(_RETRY, max(0.05, end - self._clock())) if refused else 1.0)
@@ -121,7 +124,7 @@ class Removal:
         On a machine that was drained a pod that should have left is one that the watch had not shown yet.
         """
         pods = await self._writer.list_pods_on(machine.name)
-        self._refuse(policy, machine, pods)
+        self._refuse(policy, replace(machine, moving=()), pods)  # whatever was to move is gone by now
         if drained and self._view.node(machine.name) is not None:
             late = next((pod for pod in pods if self._waited_for(policy, machine, pod)), None)
             if late is not None:
@@ -137,13 +140,13 @@ class Removal:
         budgets: tuple[DisruptionBudget, ...] = (),
     ) -> None:
         """What forbids the removal now. A broken machine is kept by its work and by annotations only."""
-        declared = policy.gpu_resources
         now = self._clock()
+        claims = self._view.device_claims() if any(pod.shape.has_claims for pod in pods) else ()
+        picture = Snapshot(now=now, policy=policy, budgets=budgets, device_claims=claims)
         if machine.failed:
-            pods = [pod for pod in pods if in_use(pod, declared) or protected(pod, now)]
+            pods = [pod for pod in pods if uses_gpus(picture, pod) or protected(pod, now)]
         node = self._view.node(machine.name) or Node(name=machine.name, uid="")
-        picture = Snapshot(now=now, policy=policy, budgets=budgets)
-        why = blockers(picture, node, pods)
+        why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())
         if why is not None:
             raise CalledOff(why)
 

@@ -185,7 +185,12 @@ def _finished(made: Draft) -> Plan:
     if not scale_down.paused(snapshot, None, "scale-up"):
         actions += free.launches
     downs, machines_told, down_wake = scale_down.decide(
-        snapshot, placing.needed, made.found.pods, placing.sites.ready, free.machines
+        snapshot,
+        placing.needed,
+        made.found.pods,
+        placing.sites.ready,
+        free.machines,
+        buying=any(isinstance(action, Launch) for action in actions),
     )
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:

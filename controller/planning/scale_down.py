@@ -2,14 +2,14 @@
 
 Pods that wait were placed before this is asked, so a machine that one of them would fit is kept. A
 pod that nobody would create again, that belongs to a Job, or that would find no place on another node,
-is never evicted: the machine stays.
+is never evicted: the machine stays. Work that uses GPUs is moved only by a consolidation, and only if asked for.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from controller.domain import names
@@ -18,14 +18,18 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, Explanation, MarkIdle, Retire, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
+from controller.planning import consolidation
+from controller.planning.ageing import expires_at, outdated
+from controller.planning.budget import drains_idle
 from controller.planning.choice import clock
-from controller.planning.demand import duration
-from controller.planning.elsewhere import Elsewhere, moves
+from controller.planning.disruption import Allowance, closed, hours_change
+from controller.planning.elsewhere import Elsewhere
+from controller.planning.protection import blockers, in_use
 from controller.planning.room import Room
 from controller.planning.sites import node_of
+from controller.planning.waits import reasons_to_wait
 
 LATEST = 4102444800.0  # the year 2100
-_KEPT_BY_OWNER = ("ReplicaSet", "StatefulSet", "ReplicationController", "Deployment")
 
 
 def parse_time(text: str) -> float | None:
@@ -47,60 +51,17 @@ def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = ""
     return any(mark in (direction, "all") for mark in marks)
 
 
-def in_use(snapshot: Snapshot, pods: Sequence[Pod]) -> Explanation | None:
-    """The pod that uses an accelerator of its node: as long as there is one, the machine is not idle."""
-    declared = snapshot.policy.gpu_resources
-    for pod in pods:
-        shape = pod.shape
-        if pod.finished or shape.is_daemon or shape.mirror:
-            continue
-        if uses_accelerator(shape.requests, declared) or shape.has_claims:
-            return Explanation(Reason.IN_USE, f"pod {pod.key} uses its GPUs")
-    return None
+@dataclass(slots=True)
+class _Found:
+    """What was decided so far."""
 
-
-def blockers(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation | None:
-    """What on this node forbids taking it away, whatever the time."""
-    if (busy := in_use(snapshot, pods)) is not None:
-        return busy
-    if protects(node.annotations.get(names.DO_NOT_DISRUPT, ""), node.created, snapshot.now):
-        return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.DO_NOT_DISRUPT}")
-    if node.annotations.get(names.CA_SCALE_DOWN_DISABLED) == "true":
-        return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.CA_SCALE_DOWN_DISABLED}=true")
-    for pod in pods:
-        shape = pod.shape
-        if not moves(pod):
-            continue
-        if why := protected(pod, snapshot.now):
-            return Explanation(Reason.DO_NOT_DISRUPT, f"pod {pod.key} {why}")
-        if shape.annotations.get(names.CA_SAFE_TO_EVICT) != "true" and shape.owner_kind not in _KEPT_BY_OWNER:
-            what = f"belongs to a {shape.owner_kind}" if shape.owner_kind else "has no controller"
-            return Explanation(Reason.IN_USE, f"pod {pod.key} {what} and would be lost")
-        for budget in snapshot.budgets:
-            if budget.covers(pod) and budget.allowed < 1:
-                return Explanation(
-                    Reason.PDB,
-                    f"PodDisruptionBudget {budget.namespace}/{budget.name} does not let {pod.key} go",
-                )
-    return None
-
-
-def protected(pod: Pod, now: float) -> str:
-    """Why the pod's own annotations forbid to evict it, or ""."""
-    for key in (names.DO_NOT_DISRUPT, names.KARPENTER_DO_NOT_DISRUPT):
-        if protects(pod.shape.annotations.get(key, ""), pod.created, now):
-            return f"says {key}"
-    if pod.shape.annotations.get(names.CA_SAFE_TO_EVICT) == "false":
-        return f"says {names.CA_SAFE_TO_EVICT}=false"
-    return ""
-
-
-def protects(text: str, since: float, now: float) -> bool:
-    """`true` protects for ever, a duration for that long, anything unreadable protects to be safe."""
-    if text in ("", "false"):
-        return False
-    seconds = duration(text)
-    return True if seconds is None else now < since + seconds
+    actions: list[Action] = field(default_factory=list)
+    told: dict[str, Explanation] = field(default_factory=dict)
+    wake: list[float] = field(default_factory=list)
+    ripe: list[tuple[Machine, float, Explanation]] = field(
+        default_factory=list
+    )  # idle since, and why it goes
+    busy: list[tuple[Machine, Node]] = field(default_factory=list)
 
 
 def decide(
@@ -109,6 +70,8 @@ def decide(
     demand: Sequence[Pod] = (),
     rooms: Sequence[Room] = (),
     kept: Mapping[str, Explanation] | None = None,
+    *,
+    buying: bool = False,
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
@@ -120,49 +83,90 @@ def decide(
         if pod.node:
             bound.setdefault(pod.node, []).append(pod)
     expected = _expected(snapshot, demand)
-    actions: list[Action] = []
-    told: dict[str, Explanation] = {}
-    wake: list[float] = []
-    ripe: list[tuple[Machine, float]] = []
+    shut = closed(snapshot)
+    found = _Found()
+    stays: dict[str, Explanation] = dict(kept or {})
     for machine in snapshot.machines:
-        node = node_of(machine, nodes)
-        if machine.phase is not Phase.READY or node is None:
-            continue
-        pods = bound.get(machine.name, [])
-        if (busy := in_use(snapshot, pods)) is not None:
-            told[machine.name] = busy
-            if names.NODE_IDLE_SINCE in node.annotations:
-                actions.append(MarkIdle(machine=machine.name, since=None))
-            continue
-        since = parse_time(node.annotations.get(names.NODE_IDLE_SINCE, ""))
-        if since is None or since > snapshot.now:
-            since = snapshot.now
-            actions.append(MarkIdle(machine=machine.name, since=since))
-        since = min(
-            snapshot.now, max(since, machine.ready_at)
-        )  # it cannot be idle for longer than it is ready
-        end = since + snapshot.policy.cooldown
         waiting = next((key for key in (machine.name, *machine.pods) if key in expected), None)
         if machine.name in needed:
-            told[machine.name] = Explanation(Reason.NEEDED, f"pod {needed[machine.name]} fits it")
+            stays[machine.name] = Explanation(Reason.NEEDED, f"pod {needed[machine.name]} fits it")
         elif waiting is not None:
-            told[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
-        elif (blocked := blockers(snapshot, node, pods)) is not None:
-            told[machine.name] = blocked
-        elif kept and machine.name in kept:
-            told[machine.name] = kept[machine.name]
-        elif snapshot.now < end and not machine.surplus:
-            told[machine.name] = Explanation(
-                Reason.COOLDOWN, f"idle since {clock(since)}; goes after {clock(end)} (scale_down.cooldown)"
-            )
-            wake.append(end)
-        elif paused(snapshot, node, "scale-down", machine.pool):
-            told[machine.name] = Explanation(Reason.PAUSED, "scale-down is paused")
-        else:
-            ripe.append((machine, since))
-    if ripe:
-        actions += _take_largest(snapshot, ripe, told, Elsewhere(rooms, snapshot.machines, bound))
-    return actions, told, min(wake, default=None)
+            stays[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
+        node = node_of(machine, nodes)
+        if machine.phase is Phase.READY and node is not None:
+            pods = bound.get(machine.name, [])
+            _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found)
+    elsewhere = Elsewhere(rooms, snapshot.machines, bound) if found.ripe else None
+    alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+    allowance = Allowance(snapshot.policy, alive, nodes)
+    if elsewhere is not None:
+        _take_in_order(snapshot, found, allowance, elsewhere, alive)
+    calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)
+    if calm:
+        busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
+        open_to_it = [(m, node) for m, node in busy if not paused(snapshot, node, "scale-down", m.pool)]
+        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms, stays)
+        if action is not None:
+            _empty(found, allowance, action)
+    if shut is not None and (change := hours_change(snapshot)) is not None:
+        found.wake.append(change)
+    return found.actions, found.told, min(found.wake, default=None)
+
+
+def _judge(
+    snapshot: Snapshot,
+    machine: Machine,
+    node: Node,
+    pods: Sequence[Pod],
+    stays: Explanation | None,
+    shut: Explanation | None,
+    found: _Found,
+) -> None:
+    """One Ready machine: busy, kept, waiting for something, or ripe."""
+    old, told = outdated(snapshot, machine), found.told
+    if (busy := in_use(snapshot, pods)) is not None:
+        words = f"{busy.message}; {old.message}, so it goes as soon as it is idle" if old else busy.message
+        told[machine.name] = Explanation(busy.code, words)
+        found.busy.append((machine, node))
+        if names.NODE_IDLE_SINCE in node.annotations:
+            found.actions.append(MarkIdle(machine=machine.name, since=None))
+        return
+    since = parse_time(node.annotations.get(names.NODE_IDLE_SINCE, ""))
+    if since is None or since > snapshot.now:
+        since = snapshot.now
+        found.actions.append(MarkIdle(machine=machine.name, since=since))
+    # It cannot be idle for longer than it is ready.
+    since = min(snapshot.now, max(since, machine.ready_at))
+    if stays is not None and stays.code is not Reason.HEADROOM:
+        told[machine.name] = stays
+        return
+    if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
+        told[machine.name] = blocked
+        return
+    at_once = machine.surplus or old is not None
+    waits = reasons_to_wait(snapshot, machine, since, at_once=at_once or drains_idle(snapshot))
+    if waits:
+        told[machine.name] = waits[0][1]
+        found.wake.append(waits[0][0])
+        if (end := expires_at(snapshot, machine)) is not None and end > snapshot.now:
+            found.wake.append(end)
+    elif paused(snapshot, node, "scale-down", machine.pool):
+        told[machine.name] = Explanation(Reason.PAUSED, "scale-down is paused")
+    elif shut is not None:
+        told[machine.name] = shut
+    else:
+        found.ripe.append((machine, since, _why(snapshot, machine, since, old)))
+
+
+def _why(snapshot: Snapshot, machine: Machine, since: float, old: Explanation | None) -> Explanation:
+    if old is not None:
+        return Explanation(old.code, f"idle, and {old.message}")
+    idle, cooldown = f"idle since {clock(since)}", snapshot.policy.cooldown
+    if snapshot.now >= since + cooldown:
+        return Explanation(Reason.IDLE, f"{idle}, longer than scale_down.cooldown ({cooldown:g} s)")
+    if machine.surplus:
+        return Explanation(Reason.IDLE, f"{idle}, and no promise needs it (surplus)")
+    return Explanation(Reason.IDLE, f"{idle}, and the month's budget is used up (billing.on_exhausted)")
 
 
 def _expected(snapshot: Snapshot, demand: Sequence[Pod]) -> dict[str, str]:
@@ -183,46 +187,61 @@ def _expected(snapshot: Snapshot, demand: Sequence[Pod]) -> dict[str, str]:
     return found
 
 
-def allowed_at_once(budget: str, machines: int) -> int:
-    """Machines that may be on their way out together; a share is rounded up, so that one always may."""
-    if budget.endswith("%"):
-        return math.ceil(machines * float(budget[:-1]) / 100)
-    return int(budget)
+def _first(snapshot: Snapshot, machine: Machine, since: float) -> tuple[object, ...]:
+    size, cost = -machine.gpus, -machine.price
+    return (*((cost, size) if snapshot.policy.order == "dearest" else (size, cost)), since, machine.name)
 
 
-def _take_largest(
+def _take_in_order(
     snapshot: Snapshot,
-    ripe: list[tuple[Machine, float]],
-    told: dict[str, Explanation],
+    found: _Found,
+    allowance: Allowance,
     elsewhere: Elsewhere,
-) -> list[Action]:
-    sign = -1 if snapshot.policy.order == "largest" else 1
-    ripe.sort(key=lambda r: (sign * r[0].gpus, sign * r[0].price, r[1], r[0].name))
-    alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+    alive: Sequence[Machine],
+) -> None:
     # A machine that still boots may fail, so it does not stand in for one of the minimum.
     staying = Counter(m.pool for m in alive if m.phase is Phase.READY)
-    leaving = sum(1 for m in alive if m.phase.leaving and not m.failed)
-    budget = allowed_at_once(snapshot.policy.disruption_budget, len(alive)) - leaving
-    actions: list[Action] = []
-    for machine, since in ripe:
-        pool = snapshot.policy.pool(machine.pool)
-        if pool is not None and staying[pool.name] <= pool.min:
-            told[machine.name] = Explanation(Reason.MIN_SIZE, f"pool {pool.name} keeps min: {pool.min}")
-        elif budget < 1:
-            told[machine.name] = Explanation(
-                Reason.BUDGET,
-                f"idle; waits because disruption.budget ({snapshot.policy.disruption_budget}) lets no more go at once",
-            )
+    told = found.told
+    for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
+        if (least := _below_minimum(snapshot, machine, why, staying, alive)) is not None:
+            told[machine.name] = least
+        elif refused := allowance.refuses(why.code, machine.name):
+            told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
         elif (stranded := elsewhere.leave(machine.name)) is not None:
             told[machine.name] = Explanation(
                 Reason.IN_USE, f"idle; pod {stranded.key} on it would find no place on another node"
             )
         else:
-            budget -= 1
+            allowance.take(why.code, machine.name)
             staying[machine.pool] -= 1
-            sentence = (
-                f"idle since {clock(since)}, longer than scale_down.cooldown ({snapshot.policy.cooldown:g} s)"
-            )
-            told[machine.name] = Explanation(Reason.IDLE, sentence)
-            actions.append(Retire(machine=machine.name, reason=Reason.IDLE, message=sentence))
-    return actions
+            told[machine.name] = why
+            found.actions.append(Retire(machine=machine.name, reason=why.code, message=why.message))
+
+
+def _below_minimum(
+    snapshot: Snapshot,
+    machine: Machine,
+    why: Explanation,
+    staying: Mapping[str, int],
+    alive: Sequence[Machine],
+) -> Explanation | None:
+    """An outdated machine of the minimum is replaced, one after the other, and only while that can be done."""
+    pool = snapshot.policy.pool(machine.pool)
+    if pool is None or staying[pool.name] > pool.min:
+        return None
+    words = f"pool {pool.name} keeps min: {pool.min}"
+    if why.code not in (Reason.EXPIRED, Reason.DRIFTED):
+        return Explanation(Reason.MIN_SIZE, words)
+    others = any(m.pool == pool.name and m.phase is not Phase.READY for m in alive)
+    if staying[pool.name] < pool.min or others or paused(snapshot, None, "scale-up", pool.name):
+        return Explanation(Reason.MIN_SIZE, f"{words}, and others of it are not Ready; then: {why.message}")
+    return None
+
+
+def _empty(found: _Found, allowance: Allowance, action: Retire) -> None:
+    if refused := allowance.refuses(action.reason, action.machine):
+        words = f"half empty; waits because {refused}"
+        found.told[action.machine] = Explanation(Reason.BUDGET, words)
+        return
+    found.told[action.machine] = Explanation(action.reason, action.message)
+    found.actions.append(action)

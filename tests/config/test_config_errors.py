@@ -8,6 +8,7 @@ import pytest
 
 from controller.config.errors import ConfigError
 from controller.config.load import load, load_dict
+from controller.domain.windows import EXPECTED as HOURS
 
 GOOD = """\
 pools:
@@ -237,6 +238,30 @@ def test_a_bad_pool_is_refused_in_words(extra: str, message: str | None) -> None
             'config.yaml:8: disruption.budget = 120%: expected a share such as "20%" or a whole number of machines',
         ),
         (
+            GOOD + "disruption: {budgets: {idle: -1}}\n",
+            'config.yaml:8: disruption.budgets.idle = -1: expected a share such as "20%" or a whole number of machines',
+        ),
+        (
+            GOOD + "disruption: {budgets: {moved: 1}}\n",
+            "config.yaml:8: disruption.budgets.moved: expected one of the known keys (consolidation, drifted, expired, idle)",
+        ),
+        (
+            GOOD + "disruption: {windows: [night]}\n",
+            f"config.yaml:8: disruption.windows[0] = night: expected {HOURS}: it is not of that form",
+        ),
+        (
+            GOOD + "disruption: {not_during: [Sun 00:00-24:00 Finland]}\n",
+            f"config.yaml:8: disruption.not_during[0] = Sun 00:00-24:00 Finland: expected {HOURS}: Finland is no time zone",
+        ),
+        (
+            GOOD + "scale_down: {order: smallest}\n",
+            "config.yaml:8: scale_down.order = smallest: expected one of largest, dearest",
+        ),
+        (
+            GOOD + "scale_down: {consolidate: true}\n",
+            "config.yaml:8: scale_down.consolidate = true: expected one of off, cheaper",
+        ),
+        (
             GOOD + "headroom: [{pool: a10, gpus: 1}]\n",
             "config.yaml:8: headroom[0].pool = a10: expected the name of a pool; did you mean a100?",
         ),
@@ -258,7 +283,7 @@ join: {mine: {startup_script_id: s}}
     assert lines(text, {"GPU_AUTOSCALER_LIMITS__GPUS": "x"}) == [
         f"GPU_AUTOSCALER_LIMITS__GPUS: limits.gpus = x: {WHOLE}",
         "config.yaml:2: pools[0].min = 3: expected at most max (1)",
-        "config.yaml:2: pools[0].colour: expected one of the known keys (arm64, disk_gb, feature_discovery, gpu_models, image, "
+        "config.yaml:2: pools[0].colour: expected one of the known keys (arm64, disk_gb, expire_after, feature_discovery, gpu_models, image, "
         "instance_types, join, labels, locations, market, max, max_gpus, max_gpus_total, max_price_per_hour, min, "
         "min_gpu_memory_gb, name, pause, resource_claims, resources, ssh_key_ids, startup_taint, taints)",
         "config.yaml:3: pools[1].name = a: expected a name of its own; pools[0] has it already",

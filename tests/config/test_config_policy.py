@@ -45,6 +45,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
         "arm64": True,
         "startup_taint": True,
         "feature_discovery": False,
+        "expire_after": "7d",
         "resource_claims": "always",
         "pause": "scale-up",
     }
@@ -74,6 +75,7 @@ def test_a_pool_is_translated_field_by_field() -> None:
             arm64=True,
             startup_taint=True,
             feature_discovery=False,
+            expire_after=7 * 86400.0,
             resource_claims="always",
             pause="scale-up",
         ),
@@ -109,8 +111,19 @@ def test_the_rest_is_translated_in_seconds() -> None:
                 "on_exhausted": "drain_idle",
             },
             "scale_up": {"strategy": "cheapest"},
-            "scale_down": {"cooldown": "1m"},
-            "disruption": {"budget": 3},
+            "scale_down": {
+                "cooldown": "1m",
+                "order": "dearest",
+                "min_age": "2h",
+                "consolidate": False,
+                "consolidate_saving": 2.5,
+            },
+            "disruption": {
+                "budget": 3,
+                "budgets": {"drifted": "10%", "consolidation": 0},
+                "windows": ["daily 20:00-06:00 Europe/Helsinki"],
+                "not_during": ["Sun 00:00-24:00 UTC"],
+            },
             "planning": {
                 "scheduler_names": ["mine"],
                 "priority_cutoff": 0,
@@ -162,7 +175,14 @@ def test_the_rest_is_translated_in_seconds() -> None:
         deadlines=Deadlines(launch=60, unknown_lists=4, unknown_over=90, backoff_first=1),
         strategy="cheapest",
         cooldown=60,
+        order="dearest",
+        min_age=7200,
+        consolidate="off",
+        consolidate_saving=Decimal("2.5"),
         disruption_budget="3",
+        disruption_budgets={"drifted": "10%", "consolidation": "0"},
+        windows=(Window((0, 1, 2, 3, 4, 5, 6), 1200, 360, "Europe/Helsinki"),),
+        not_during=(Window((6,), 0, 1440, "UTC"),),
         scheduler_names=("mine",),
         priority_cutoff=0,
         ignore_namespaces=("x",),
@@ -247,16 +267,13 @@ limits: {price_per_month: 3000}
 billing: {increment_s: 600, reserve_hours: 2}
 namespaces: {team-a: {gpus: 2}}
 headroom: [{pool: a, gpus: 1}]
-disruption: {windows: [night]}
 pools: [{name: a, gpu_models: [X], max: 1, labels: {topology.kubernetes.io/zone: z}}]
 join: {mine: {startup_script_id: s}}
 """
     loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
-    later = "has no effect in this version yet"
     assert loaded.warnings == [
         "config.yaml:1: machines = w1: switched machines are not driven by this version yet",
-        f'config.yaml:7: disruption.windows = ["night"]: {later}',
-        'config.yaml:8: pools[0].labels["topology.kubernetes.io/zone"] = z: '
+        'config.yaml:7: pools[0].labels["topology.kubernetes.io/zone"] = z: '
         "is set from the machine's own facts instead",
     ]
     assert to_policy(loaded.settings, cluster_id="c").pools[0].labels == {}

@@ -51,11 +51,24 @@ snapshots = st.fixed_dictionaries(
         "limits": st.fixed_dictionaries(
             {}, optional={"gpus": counts, "price_per_hour": money, "machines": counts}
         ),
-        "scale_down": st.fixed_dictionaries({"cooldown": spans}),
+        "scale_down": st.fixed_dictionaries(
+            {"cooldown": spans},
+            optional={
+                "order": st.sampled_from(["largest", "dearest"]),
+                "consolidate": st.sampled_from(["off", "cheaper", False]),
+                "min_age": spans,
+            },
+        ),
         "prices": st.dictionaries(texts, st.just({"price_per_hour": "1.5", "discount": "12.5%"}), max_size=2),
         "gpu_labels": st.dictionaries(texts, st.just({"product": "X-1", "memory": 81251}), max_size=2),
         "deadlines": st.fixed_dictionaries({}, optional={"launch": spans, "gpu": spans, "job_wait": spans}),
-        "disruption": st.fixed_dictionaries({"budget": st.integers(0, 100).map(lambda n: f"{n}%") | counts}),
+        "disruption": st.fixed_dictionaries(
+            {"budget": st.integers(0, 100).map(lambda n: f"{n}%") | counts},
+            optional={
+                "budgets": st.dictionaries(st.sampled_from(["idle", "expired", "drifted"]), counts),
+                "windows": st.just(["Mon-Fri 08:00-18:00 Europe/Helsinki"]),
+            },
+        ),
         "join": st.dictionaries(names, st.just({"startup_script_id": "s"}), max_size=1),
         "verda": st.just({"client_secret": "hunter2", "client_id": "me"}),
         "namespaces": st.dictionaries(names, st.fixed_dictionaries({"price_per_hour": money}), max_size=2),
@@ -96,7 +109,13 @@ def test_settings_show_as_people_write_them() -> None:
     loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
     shown = show(loaded.settings)
     assert shown["verda"]["client_secret"] == "***"
-    assert shown["scale_down"] == {"cooldown": "1m30s", "order": "largest"}
+    assert shown["scale_down"] == {
+        "cooldown": "1m30s",
+        "order": "largest",
+        "min_age": "0s",
+        "consolidate": "off",
+        "consolidate_saving": 1,
+    }
     assert shown["limits"]["price_per_hour"] == 2.5
     assert shown["deadlines"]["tombstone"] == "24h"
     assert shown["timing"]["quiet"] == "100ms"

@@ -13,8 +13,10 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import MarkIdle, Plan, Retire, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
+from controller.planning.disruption import allowed_at_once
 from controller.planning.planner import plan
-from controller.planning.scale_down import allowed_at_once, parse_time, protects
+from controller.planning.protection import protects
+from controller.planning.scale_down import parse_time
 from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 NAME = "home-a100-aaaaaaaaaa"

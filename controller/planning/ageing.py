@@ -1,0 +1,58 @@
+"""Machines that had better be replaced: older than their pool allows, or made with other settings of it.
+
+Neither is a reason to disturb work: such a machine goes as soon as it is idle, and until then it is only
+told. Drift is judged by what the ledger recorded when the machine was ordered, so that what people change on
+a Node by hand is none; of a machine that was adopted, or ordered by an older version, only its type, location
+and market are known. A pool that is gone from the settings says nothing about its machines.
+"""
+
+from __future__ import annotations
+
+from controller.domain.machine import Machine
+from controller.domain.making import changed
+from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import Pool
+from controller.domain.reason import Reason
+from controller.planning.choice import allows_type
+
+
+def outdated(snapshot: Snapshot, machine: Machine) -> Explanation | None:
+    """Why it should go as soon as it is idle, or None."""
+    pool = snapshot.policy.pool(machine.pool)
+    if pool is None:
+        return None
+    if drift := _drift(snapshot, machine, pool):
+        return Explanation(Reason.DRIFTED, drift)
+    if (end := expires_at(snapshot, machine)) is not None and snapshot.now >= end:
+        return Explanation(
+            Reason.EXPIRED, f"older than expire_after of pool {pool.name} ({pool.expire_after:g} s)"
+        )
+    return None
+
+
+def expires_at(snapshot: Snapshot, machine: Machine) -> float | None:
+    pool = snapshot.policy.pool(machine.pool)
+    if pool is None or pool.expire_after is None:
+        return None
+    return machine.intended_at + pool.expire_after
+
+
+def _drift(snapshot: Snapshot, machine: Machine, pool: Pool) -> str:
+    if not _allows_type(snapshot, machine, pool):
+        return f"pool {pool.name} no longer allows its type {machine.instance_type}"
+    if pool.locations and machine.location not in pool.locations:
+        return f"pool {pool.name} no longer allows its location {machine.location}"
+    if machine.market not in pool.markets():
+        return f"pool {pool.name} no longer allows its market {machine.market}"
+    if others := changed(machine.made_with, pool):
+        return f"made with other settings of pool {pool.name}: {', '.join(others)}"
+    return ""
+
+
+def _allows_type(snapshot: Snapshot, machine: Machine, pool: Pool) -> bool:
+    """By the catalogue, where the type is still sold; by its name alone otherwise."""
+    kind = next((o.type for o in snapshot.offers if o.type.name == machine.instance_type), None)
+    if kind is not None:
+        return allows_type(pool, kind)
+    named = {name.upper() for name in pool.instance_types}
+    return not named or machine.instance_type.upper() in named

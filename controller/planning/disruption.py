@@ -1,0 +1,82 @@
+"""How many machines may be on their way out at once, for any reason and for each, and at which hours.
+
+A machine whose Node is not Ready, or is being deleted, is lost to its work already, so it counts like one that
+is being removed. One that failed before it was of use to anybody does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from controller.domain.kube import Node
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import Policy
+from controller.domain.reason import Reason
+from controller.domain.windows import change_after, open_at
+
+REASONS = (Reason.IDLE, Reason.EXPIRED, Reason.DRIFTED, Reason.CONSOLIDATION)
+
+
+def allowed_at_once(budget: str, machines: int) -> int:
+    """Machines that may be on their way out together; a share is rounded up, so that one always may."""
+    if budget.endswith("%"):
+        return math.ceil(machines * float(budget[:-1]) / 100)
+    return int(budget)
+
+
+class Allowance:
+    """What is left of the budgets, taken one machine after the other."""
+
+    def __init__(self, policy: Policy, alive: Sequence[Machine], nodes: Mapping[str, Node]) -> None:
+        self._policy = policy
+        self._all = len(alive)
+        # One that is held up may go for any reason: nobody knows better.
+        self._leaving = [
+            m.reason.value if m.reason is not None and m.reason in REASONS else ""
+            for m in alive
+            if m.phase.leaving and not m.failed
+        ]
+        self._lost = {m.name for m in alive if m.phase is Phase.READY and _is_lost(m, nodes)}
+
+    def refuses(self, reason: Reason, machine: str) -> str:
+        """Why it may not go for this reason now, or "". One that is lost itself takes nothing more away."""
+        lost = set() if machine in self._lost else self._lost
+        same = sum(1 for known in self._leaving if known in ("", reason.value))
+        share = self._policy.disruption_budgets.get(reason.value)
+        if allowed_at_once(self._policy.disruption_budget, self._all) <= len(self._leaving) + len(lost):
+            name, held = "disruption.budget", self._policy.disruption_budget
+        elif share is not None and allowed_at_once(share, self._all) <= same + len(lost):
+            name, held = f"disruption.budgets.{reason.value}", share
+        else:
+            return ""
+        away = (
+            f" while {' and '.join(sorted(lost))} {'are' if len(lost) > 1 else 'is'} not Ready"
+            if lost
+            else ""
+        )
+        return f"{name} ({held}) lets no more go at once{away}"
+
+    def take(self, reason: Reason, machine: str) -> None:
+        self._leaving.append(reason.value)
+        self._lost.discard(machine)
+
+
+def closed(snapshot: Snapshot) -> Explanation | None:
+    """Why nothing is removed at this hour."""
+    policy = snapshot.policy
+    if open_at(policy.not_during, snapshot.now):
+        return Explanation(Reason.WINDOW, "nothing is removed at this hour (disruption.not_during)")
+    if policy.windows and not open_at(policy.windows, snapshot.now):
+        return Explanation(Reason.WINDOW, "nothing is removed outside of disruption.windows")
+    return None
+
+
+def hours_change(snapshot: Snapshot) -> float | None:
+    return change_after((*snapshot.policy.windows, *snapshot.policy.not_during), snapshot.now)
+
+
+def _is_lost(machine: Machine, nodes: Mapping[str, Node]) -> bool:
+    node = nodes.get(machine.name)
+    return node is None or not node.ready or node.deleting

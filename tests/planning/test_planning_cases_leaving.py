@@ -1,0 +1,201 @@
+"""Rows 39 to 49 of the cases that trusted autoscalers test, as far as they are decided here.
+
+What is carried out — the second look, the drain, crashed predecessors — is tried in tests/fleet.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controller.domain.kube import DisruptionBudget, Node, Pod, Selector
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import KeepAfterAll, Launch, MarkIdle, Plan, Retire, Snapshot
+from controller.domain.reason import Reason
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A2, NOW, machine, node, pod, policy, world
+
+NAME, SECOND = "home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb"
+OTHER = node("other", 0, cpu=4)
+
+
+def since(seconds: float) -> dict[str, str]:
+    return {"gpu-autoscaler/idle-since": datetime.fromtimestamp(NOW - seconds, UTC).isoformat()}
+
+
+def gone(decided: Plan) -> list[str]:
+    return [action.machine for action in decided.actions if isinstance(action, Retire)]
+
+
+def idle(*pods: Pod, owner: Machine | None = None, **more: Any) -> Snapshot:
+    notes = since(700) | more.pop("notes", {})
+    return world(
+        machines=(owner or machine(),), nodes=(node(NAME, annotations=notes), OTHER), pods=pods, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "busy"),
+    [
+        (pod("p", node=NAME), True),
+        (pod("p", node=NAME, owner_kind="DaemonSet"), False),
+        (pod("p", node=NAME, mirror=True), False),
+        (pod("p", node=NAME, phase="Succeeded"), False),
+        (pod("p", node=NAME, phase="Failed"), False),
+        (pod("p", 0, node=NAME, owner_kind="ReplicaSet"), False),
+        (pod("p", 0, node=NAME, requests={"nvidia.com/gpu.shared": 1}), True),
+    ],
+)
+def test_case_39_idle_is_a_machine_whose_gpus_nothing_but_daemons_asks_for(there: Pod, busy: bool) -> None:
+    decided = plan(idle(there))
+    assert gone(decided) == ([] if busy else [NAME])
+    assert decided.machines[NAME].code is (Reason.IN_USE if busy else Reason.IDLE)
+
+
+@pytest.mark.parametrize(("gpus", "kept"), [(1, True), (2, False)])
+def test_case_40_pending_pods_come_first_and_keep_the_machine_that_they_fit(gpus: int, kept: bool) -> None:
+    decided = plan(idle(pod("waits", gpus)))
+    assert gone(decided) == ([] if kept else [NAME])
+    assert len([a for a in decided.actions if isinstance(a, Launch)]) == (not kept)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"pods": (pod("new", node=NAME),)}, Reason.IN_USE),
+        ({"notes": {"gpu-autoscaler/do-not-disrupt": "true"}}, Reason.DO_NOT_DISRUPT),
+        (
+            {
+                "pods": (pod("web", 0, node=NAME, owner_kind="ReplicaSet"),),
+                "budgets": (DisruptionBudget(namespace="default", name="b", uid="b", selector=Selector()),),
+            },
+            Reason.PDB,
+        ),
+    ],
+)
+def test_case_41_what_has_changed_by_the_next_plan_keeps_the_machine(
+    change: dict[str, Any], code: Reason
+) -> None:
+    assert gone(plan(idle())) == [NAME]
+    given = dict(change)
+    decided = plan(idle(*given.pop("pods", ()), **given))
+    assert (gone(decided), decided.machines[NAME].code) == ([], code)
+
+
+@pytest.mark.parametrize(
+    ("pods", "goes"),
+    [
+        ((pod("web", 0, node=NAME, owner_kind="ReplicaSet", requests={"cpu": 5000}),), False),
+        ((pod("web", 0, node=NAME, owner_kind="ReplicaSet"),), True),
+        ((pod("for-ever", 0, requests={"cpu": 99000}),), True),  # a pod that fits nowhere is no reason
+        ((pod("web", 0, node=NAME, owner_kind="ReplicaSet"), pod("for-ever", 0, requests={"cpu": 99000})), True),
+    ],
+)  # fmt: skip
+def test_case_42_no_running_pod_is_made_pending(pods: tuple[Pod, ...], goes: bool) -> None:
+    assert gone(plan(idle(*pods))) == ([NAME] if goes else [])
+
+
+@pytest.mark.parametrize(
+    ("owner", "there"),
+    [
+        *((machine(phase=phase), None) for phase in Phase if phase is not Phase.READY),
+        (machine(node_uid="mine"), node(NAME, uid="another", annotations=since(9000))),
+    ],
+)
+def test_case_43_machines_on_their_way_or_leaving_and_nodes_of_others_are_no_candidates(
+    owner: Machine, there: Node | None
+) -> None:
+    decided = plan(world(machines=(owner,), nodes=(there or node(NAME, annotations=since(9000)),)))
+    assert gone(decided) == []
+    assert not [a for a in decided.actions if isinstance(a, MarkIdle)]
+
+
+def test_case_43_a_promised_machine_is_no_candidate() -> None:
+    decided = plan(idle(pod("soon", waiting=False), owner=machine(pods=("default/soon",))))
+    assert (gone(decided), decided.machines[NAME].code) == ([], Reason.PROMISED)
+
+
+@pytest.mark.parametrize("key", ["gpu-autoscaler/do-not-disrupt", "karpenter.sh/do-not-disrupt"])
+@pytest.mark.parametrize(
+    ("value", "kept"), [("true", True), ("false", False), ("1h", True), ("1s", False), ("perhaps", True)]
+)
+def test_case_44_do_not_disrupt_on_a_pod(key: str, value: str, kept: bool) -> None:
+    web = pod("web", 0, node=NAME, owner_kind="ReplicaSet", annotations={key: value})
+    assert gone(plan(idle(web))) == ([] if kept else [NAME])
+    for unseen in ({"mirror": True}, {"phase": "Succeeded"}, {"owner_kind": "DaemonSet"}):
+        fields: dict[str, Any] = {"owner_kind": "ReplicaSet", "annotations": {key: value}} | unseen
+        assert gone(plan(idle(pod("web", 0, node=NAME, **fields)))) == [NAME]
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [("true", True), ("false", False), ("2h", True), ("30m", False), ("perhaps", True)]
+)
+def test_case_44_do_not_disrupt_on_a_node(value: str, kept: bool) -> None:
+    notes = {"gpu-autoscaler/do-not-disrupt": value}  # the Node is an hour old
+    assert gone(plan(idle(notes=notes))) == ([] if kept else [NAME])
+
+
+@pytest.mark.parametrize(
+    ("value", "owner", "kept"),
+    [
+        ("false", "ReplicaSet", True),
+        ("true", "ReplicaSet", False),
+        ("true", "Job", False),
+        ("true", "", False),
+        ("perhaps", "ReplicaSet", False),
+        ("perhaps", "Job", True),
+    ],
+)
+def test_case_44_safe_to_evict(value: str, owner: str, kept: bool) -> None:
+    notes = {"cluster-autoscaler.kubernetes.io/safe-to-evict": value}
+    decided = plan(idle(pod("web", 0, node=NAME, owner_kind=owner, annotations=notes)))
+    assert gone(decided) == ([] if kept else [NAME])
+
+
+@pytest.mark.parametrize(
+    ("budget", "lost", "leaving", "going"),
+    [("2", 0, 0, 2), ("50%", 0, 0, 2), ("1%", 0, 0, 1), ("0", 0, 0, 0), ("0%", 0, 0, 0),
+     ("2", 1, 0, 1), ("2", 0, 1, 1), ("1", 1, 1, 0), ("2", 2, 2, 0)],
+)  # fmt: skip
+def test_case_45_budgets_of_disruption(budget: str, lost: int, leaving: int, going: int) -> None:
+    names = [f"home-a100-{letter * 10}" for letter in "abcd"]
+    sick = [f"home-a100-{letter * 10}" for letter in "xy"[:lost]]
+    away = tuple(
+        machine(f"home-a100-{letter * 10}", phase=Phase.DRAINING, reason=Reason.IDLE)
+        for letter in "vw"[:leaving]
+    )
+    decided = plan(
+        world(
+            machines=(*(machine(name) for name in (*names, *sick)), *away),
+            nodes=(
+                *(node(name, annotations=since(700)) for name in names),
+                *(node(name, ready=False) for name in sick),
+            ),
+            pods=tuple(pod(f"on-{name}", node=name) for name in sick),
+            policy=policy(disruption_budget=budget),
+        )
+    )
+    assert len(gone(decided)) == going
+
+
+def test_case_46_jobs_are_not_evicted_by_default() -> None:
+    job = pod("job", 0, node=NAME, owner_kind="Job")
+    assert gone(plan(idle(job))) == []
+    work = pod("work", node=NAME, owner_kind="Job", created=NOW - 9000)
+    snapshot = world(
+        machines=(machine(NAME, A2), machine(SECOND, A2)),
+        nodes=(node(NAME, 2, cpu=44), node(SECOND, 2, cpu=44)),
+        pods=(work, pod("beside", node=SECOND, owner_kind="Job")),
+        policy=policy(consolidate="cheaper"),
+    )
+    assert plan(snapshot).actions == ()
+
+
+def test_case_48_demand_that_returns_calls_a_drain_off_also_that_of_a_consolidation() -> None:
+    for reason in (Reason.IDLE, Reason.EXPIRED, Reason.DRIFTED, Reason.CONSOLIDATION):
+        owner = machine(of=A1, phase=Phase.DRAINING, reason=reason)
+        decided = plan(idle(pod("back"), owner=owner))
+        assert [a.machine for a in decided.actions if isinstance(a, KeepAfterAll)] == [NAME]
+        assert not [a for a in decided.actions if isinstance(a, Launch)]
