@@ -89,7 +89,7 @@ def _beats(one: Machine, other: Machine) -> bool:
 
 def _coarser(wanted: Counter[tuple[int, Needs]]) -> Counter[tuple[int, Needs]]:
     """Amounts rounded down to the least of their cell in a grid. Counts of devices stay as they are."""
-    cells: dict[tuple[object, ...], list[tuple[Needs, int]]] = {}
+    cells: dict[tuple[int, Needs], list[tuple[Needs, int]]] = {}
     spans: dict[str, tuple[int, int]] = {}
     for (_, needs), _n in wanted.items():
         for name, units in needs:
@@ -99,9 +99,9 @@ def _coarser(wanted: Counter[tuple[int, Needs]]) -> Counter[tuple[int, Needs]]:
         levels = tuple((n, _level(u, spans[n]) if n in ("cpu", "memory") else u) for n, u in needs)
         cells.setdefault((profile, levels), []).append((needs, count))
     found: Counter[tuple[int, Needs]] = Counter()
-    for (profile, _levels), inside in cells.items():
+    for (profile, _), inside in cells.items():
         least = {name: min(dict(needs)[name] for needs, _ in inside) for name, _ in inside[0][0]}
-        found[(profile, tuple(sorted(least.items())))] += sum(count for _, count in inside)  # type: ignore[index]
+        found[(profile, tuple(sorted(least.items())))] += sum(count for _, count in inside)
     return found
 
 
