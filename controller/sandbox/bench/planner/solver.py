@@ -18,7 +18,7 @@ def installed() -> bool:
 
 @dataclass(slots=True)
 class Solution:
-    value: float
+    value: float  # infinite if none was found
     bound: float
     optimal: bool
     columns: list[float]
@@ -50,10 +50,8 @@ class Programme:
         self._values += [value for _, value in cells]
         return len(self.costs) - 1
 
-    def solve(
-        self, *, whole: bool = False, seconds: float | None = None, cutoff: float | None = None
-    ) -> Solution:
-        """`whole`: every column a whole number. `cutoff`: solutions that cost as much are of no use."""
+    def solve(self, *, whole: bool = False, seconds: float | None = None) -> Solution:
+        """`whole`: every column a whole number."""
         import highspy
         import numpy
 
@@ -77,12 +75,11 @@ class Programme:
             highs.setOptionValue("time_limit", max(0.1, seconds))
         if whole:
             highs.setOptionValue("mip_rel_gap", 1e-7)
-        if cutoff is not None:
-            highs.setOptionValue("objective_bound", cutoff)
         highs.passModel(lp)
         highs.run()
         info, found = highs.getInfo(), highs.getSolution()
         optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
-        value = info.objective_function_value
+        solved = info.primal_solution_status == int(highspy.kSolutionStatusFeasible)
+        value = info.objective_function_value if solved else float("inf")
         bound = info.mip_dual_bound if whole else value
         return Solution(value, bound, optimal, list(found.col_value), list(found.row_dual))
