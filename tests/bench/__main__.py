@@ -1,6 +1,6 @@
 """`make bench-planner`: the planner measured against goals, the price's floor, the exact optimum, and Karpenter.
 
-Every plan is checked by the verifier, which shares no code with the planner. Progress goes to stderr, the
+Every plan is bound pod by pod by a replay that shares no rule with the planner. Progress goes to stderr, the
 table to stdout; exits 1 if a goal is missed.
 """
 

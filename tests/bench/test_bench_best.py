@@ -74,9 +74,9 @@ def test_rounding_down_many_classes_never_lifts_the_floor(monkeypatch: pytest.Mo
 
 
 @solved
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(10))
 def test_the_optimum_is_what_trying_everything_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(optimum, "PODS", (5, 6))
+    monkeypatch.setattr(optimum, "PODS", (5, 9))
     monkeypatch.setattr(optimum, "OFFERS", (12, 14))
     snapshot = optimum.instance(seed)
     found = optimum.best(snapshot, [], 20, time.perf_counter)
