@@ -89,6 +89,7 @@ class Board:
         self.looks = Looks()
         self.offers = offers if offers is not None else Looks()
         self.buyable = buyable
+        self.offer_number: dict[int, int] = {}  # by the template of the offer
         self._spaces = {space.name: space.labels for space in snapshot.namespaces}
         self._storage = Storage(snapshot)
         self._daemons = snapshot.daemonsets
@@ -102,6 +103,7 @@ class Board:
         self._alone: set[str] = set()
         self._number: dict[str, int] = {}
         self._spreading: set[Census] = set()  # those that count for spreading, where pods that leave do not
+        self._spread_at_most: dict[Census, int] = {}
         needs: dict[str, set[int]] = {}
         for ask in asks:
             for name, units in ask.needs.items():
@@ -242,6 +244,9 @@ class Board:
             text += b"/".join(key.encode() for key in keys)
             census = self._census(who, spread.topology_key, b"spread " + text, nodes, offers)
             self._spreading.add(census)
+            if spread.hard:
+                known = self._spread_at_most.get(census, spread.max_skew)
+                self._spread_at_most[census] = min(known, spread.max_skew)
             itself = int(who.matches(space, shape.labels, self._spaces))
             (profile.spreads if spread.hard else profile.soft_spreads).append(
                 Spreading(spread, census, itself)
@@ -293,7 +298,8 @@ class Board:
             for who, owners in self._owned:
                 if who.matches(profile.namespace, labels, self._spaces):
                     profile.anti.append(owners)
-            profile.pins = tuple(dict.fromkeys(c.key for c in profile.feeds if not c.by_host))
+            minding = (*profile.feeds, *profile.anti, *profile.affinity, *(s.census for s in profile.spreads))
+            profile.pins = tuple(dict.fromkeys(c.key for c in minding if not c.by_host))
             profile.ruled = bool(profile.anti or profile.affinity or profile.spreads)
         memo: dict[tuple[int, str], list[Census]] = {}
         limited, anyone = self._storage.limited, bool(self._censuses)
@@ -416,6 +422,14 @@ class Board:
         ]
         places, sold = self.domains(census.key, fine)
         return places | self.unpinned[census.key], sold, sold
+
+    def filled(self, profile: Profile) -> int:
+        """Places where one more such pod would be too many for a pod there that is spread over hosts."""
+        found = 0
+        for census in profile.feeds:
+            if census.by_host and (most := self._spread_at_most.get(census)) is not None:
+                found |= census.holds_more_than(most - 1)
+        return found
 
     def free_ports(self, profile: Profile) -> int:
         """Places where another pod holds one of its ports."""

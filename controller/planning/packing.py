@@ -13,10 +13,11 @@ machine would.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from controller.domain import names
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import total
@@ -24,6 +25,7 @@ from controller.planning.board import Board, Profile
 from controller.planning.census import COMING, POSSIBLE
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.fit import Ask, enough
+from controller.planning.gangs import Gang
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import Shop
@@ -53,6 +55,7 @@ class Packing:
     inside: list[list[Ask]] = field(default_factory=list)  # of each room
     order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and in which room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
+    together: dict[str, int] = field(default_factory=dict)  # by gang that failed: how many got a place
 
     @property
     def gpus(self) -> int:
@@ -84,9 +87,12 @@ class Packer:
                 return candidate, None
         return None, tally.objection(ranked[0]) if ranked else None
 
-    def best(self, pods: Sequence[Ask], tally: Tally, board: Board) -> Packing:
+    def best(
+        self, pods: Sequence[Ask], tally: Tally, board: Board, seated: Mapping[str, int] | None = None
+    ) -> Packing:
         """The board must hold what is there already; it is left as it was."""
         pods = in_packing_order(pods, board)
+        self._seated = seated or {}
         best = self._try(pods, tally, board, 0)
         bound = any(why is not None for why in best.unplaced.values())
         if len(pods) > _MANY and not bound:
@@ -103,6 +109,7 @@ class Packer:
 
     def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
         attempt = Attempt(self.shop, board, tally.copy(), least, self._cheapest_first)
+        attempt.seated = self._seated
         attempt.run(pods)
         packing = attempt.result()
         attempt.undo()
@@ -154,6 +161,10 @@ def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
     return found
 
 
+def _size(ask: Ask) -> tuple[int, int, str]:
+    return (ask.needs.get("cpu", 0), ask.needs.get("memory", 0), ask.pod.key)
+
+
 def _strictness(profile: Profile) -> int:
     if profile.owns and any(census.by_host for census in profile.owns):
         return 0
@@ -173,6 +184,9 @@ class Attempt:
         self._cheapest = cheapest
         self.machines: dict[int, New] = {}
         self.unplaced: dict[str, Explanation | None] = {}
+        self.seated: Mapping[str, int] = {}  # by gang: who has a place that exists
+        self.together: dict[str, int] = {}
+        self._zone: str | None = None  # where a gang has to be
         self._order: list[tuple[Ask, int]] = []
         self._growing = 0
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
@@ -189,6 +203,8 @@ class Attempt:
             self._fill(waiting)
             self._exchange()
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
+        if self._growing:
+            self._round_off()
 
     def _fill(self, pods: Sequence[Ask]) -> None:
         at = 0
@@ -210,6 +226,7 @@ class Attempt:
             # Locations that nothing can be bought in after all are no reason to wait.
             why = self._place(ask, COMING)
         if why is None:
+            self.unplaced.pop(ask.pod.key, None)
             return True
         self.unplaced[ask.pod.key] = why[0]
         return False
@@ -217,15 +234,35 @@ class Attempt:
     def _seat_gang(self, asks: Sequence[Ask]) -> None:
         """At least as many as the gang needs, or none."""
         gang = asks[0].gang
-        needed = gang.needed if gang is not None else len(asks)
+        already = self.seated.get(gang.key, 0) if gang is not None else 0
+        needed = (gang.needed if gang is not None else len(asks)) - already
         mark = len(self._order)
-        missed = [ask for ask in asks if not self._seat(ask)]
-        if len(asks) - len(missed) >= needed or not missed:
-            return
+        missed: list[Ask] = []
+        most = 0
+        for zone in self._zones(gang):
+            self._zone = zone
+            missed = [ask for ask in asks if not self._seat(ask)]
+            self._zone = None
+            if len(asks) - len(missed) >= needed or not missed:
+                return
+            most = max(most, len(asks) - len(missed))
+            self._back(mark)
+        if gang is not None:
+            self.together[gang.key] = most + already
         objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
-        self._back(mark)
         for ask in asks:
             self.unplaced[ask.pod.key] = objection
+
+    def _zones(self, gang: Gang | None) -> Sequence[str | None]:
+        """Where a gang may be tried: the locations of the best offers first."""
+        if gang is None or not gang.one_location:
+            return (None,)
+        if gang.location:
+            return (gang.location,)
+        offered = self.board.offers.by(names.LABEL_ZONE)
+        sold = self.shop.buyable
+        found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
+        return [zone for _, zone in found] or (None,)
 
     def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
         """None: seated."""
@@ -234,6 +271,10 @@ class Attempt:
         if not profile.offers:
             return (None,)
         nodes, offers, fresh = board.allowed(profile, scope) if profile.ruled else (board.new, -1, -1)
+        if self._zone is not None:
+            here = board.offers.by(names.LABEL_ZONE).get(self._zone, 0)
+            offers &= here
+            fresh &= here
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
             among &= ~board.free_ports(profile)
@@ -246,6 +287,8 @@ class Attempt:
                 if self._sit(ask, profile, machine, offers):
                     return None
         fitting = self._fits(ask, profile) & fresh & shop.buyable
+        if fitting and profile.offer_wishes:
+            fitting = self._preferred(profile, fitting)
         chosen, objection = self._choose(ask, fitting) if fitting else (None, None)
         growing = among & self._growing
         if growing and self._grow(ask, profile, growing, offers, chosen):
@@ -254,6 +297,20 @@ class Attempt:
             return (objection,)
         self._open(ask, profile, chosen, fitting)
         return None
+
+    def _preferred(self, profile: Profile, fitting: int) -> int:
+        """Preferences decide among what the strategy holds equal; they never buy a larger or dearer machine."""
+        shop = self.shop
+        best = shop.best(fitting)
+        for wish in profile.offer_wishes:
+            wanted = fitting & wish
+            if not wanted:
+                continue
+            offer = shop.best(wanted)
+            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            if shop.gpus[offer] == shop.gpus[best] and not dearer:
+                return wanted
+        return fitting
 
     def _fits(self, ask: Ask, profile: Profile) -> int:
         """The offers on which the pod would run alone."""
@@ -404,19 +461,11 @@ class Attempt:
 
     def _exchange(self) -> None:
         """Each machine for the best one that would hold the same pods; often it is that."""
-        shop, board = self.shop, self.board
+        shop = self.shop
         for machine in self.machines.values():
             if not machine.inside:
                 continue
-            options = shop.buyable & shop.holding(machine.used)
-            for profile in {ask.profile for ask in machine.inside}:
-                options &= board.profiles[profile].offers
-            for key, value in board.pinned[machine.number].items():
-                by = board.offers.by(key)
-                if value is None:
-                    options &= ~board.offers.having(key)
-                elif value in by:
-                    options &= by[value]
+            options = self._possible(machine) & shop.holding(machine.used)
             while options:
                 offer = shop.best(options)
                 if offer >= machine.offer:
@@ -431,6 +480,99 @@ class Attempt:
                 self.tally.add(old, machine.inside)
                 options &= ~shop.alike(offer)
 
+    def _possible(self, machine: New) -> int:
+        """What the machine could be, for the pods that it holds, whatever its size."""
+        board = self.board
+        options = self.shop.buyable
+        for number in {ask.profile for ask in machine.inside}:
+            profile = board.profiles[number]
+            options &= profile.offers
+            for wish in profile.offer_wishes:
+                if wish >> machine.offer & 1:
+                    options &= wish
+                    break
+        for key, value in board.pinned[machine.number].items():
+            by = board.offers.by(key)
+            if value is None:
+                options &= ~board.offers.having(key)
+            elif value in by:
+                options &= by[value]
+        return options
+
+    def _round_off(self) -> None:
+        """Move a pod where room for it is left over, if the machine that it leaves may then be a cheaper one.
+
+        Who was seated before whom stays as it is, and so does every pod's location; rules about hosts are
+        checked as they will be with all pods there.
+        """
+        shop, board = self.shop, self.board
+        at = {id(ask): number for number, (ask, _) in enumerate(self._order)}
+        for machine in self.machines.values():
+            if not machine.grows:
+                continue
+            possible = self._possible(machine)
+            for ask in sorted(machine.inside, key=_size):
+                if len(machine.inside) == 1:
+                    break
+                rest = {name: units - ask.needs.get(name, 0) for name, units in machine.used.items()}
+                smaller = shop.best(possible & shop.holding(rest))
+                if shop.price[smaller] >= shop.price[machine.offer]:
+                    continue
+                target = self._another(ask, machine)
+                if target is None:
+                    continue
+                board.take(ask, machine.number)
+                machine.inside.remove(ask)
+                machine.used = rest
+                self.tally.remove(shop.offers[machine.offer], [*machine.inside, ask])
+                self.tally.add(shop.offers[smaller], machine.inside)
+                self._turn(machine, smaller)
+                self.tally.join(shop.offers[target.offer], target.inside, ask)
+                target.inside.append(ask)
+                for name, units in ask.needs.items():
+                    target.used[name] = target.used.get(name, 0) + units
+                target.offers &= board.profiles[ask.profile].offers
+                board.put(ask, target.number)
+                self._order[at[id(ask)]] = (ask, target.number)
+
+    def _another(self, ask: Ask, machine: New) -> New | None:
+        """A machine that takes the pod as it is, in the same location if that matters to anyone."""
+        board = self.board
+        profile = board.profiles[ask.profile]
+        if profile.special or profile.shape.host_ports or ask.gang is not None:
+            return None
+        among = self._growing & ~(1 << machine.number)
+        for key in profile.pins:
+            value = board.domain(machine.number, key)
+            among &= board.looks.by(key).get(value, 0) if value is not None else 0
+        for census in (*profile.anti, *(spreading.census for spreading in profile.spreads)):
+            if not census.by_host:
+                continue
+            most = next((s.spread.max_skew - s.itself for s in profile.spreads if s.census is census), 0)
+            among &= ~census.holds_more_than(most)
+        for census in profile.affinity:
+            if census.by_host:
+                return None
+            value = board.domain(machine.number, census.key)
+            among &= board.looks.by(census.key).get(value, 0) if value is not None else 0
+        for spreading in profile.spreads:
+            if not spreading.census.by_host:
+                value = board.domain(machine.number, spreading.census.key)
+                among &= board.looks.by(spreading.census.key).get(value, 0) if value is not None else 0
+        among &= ~board.filled(profile)
+        among = board.sizes.holding(ask.needs, among)
+        while among:
+            bit = among & -among
+            among ^= bit
+            other = self.machines[bit.bit_length() - 1]
+            if (
+                other.offers & profile.offers & 1 << other.offer
+                and enough(ask.needs, board.free[other.number])
+                and self.tally.objection_to_join(self.shop.offers[other.offer], other.inside, ask) is None
+            ):
+                return other
+        return None
+
     # -- undoing
 
     def _back(self, mark: int) -> None:
@@ -444,8 +586,9 @@ class Attempt:
                 machine.used[name] -= units
             if not machine.inside:
                 self.tally.remove(self.shop.offers[machine.offer], [ask])
-                self._growing &= ~(1 << number)
-                del self.machines[number]
+            while self.machines and not self.machines[newest := next(reversed(self.machines))].inside:
+                self._growing &= ~(1 << newest)
+                del self.machines[newest]
                 self.board.close()
         self._no_use.clear()
 
@@ -453,7 +596,7 @@ class Attempt:
         self._back(0)
 
     def result(self) -> Packing:
-        packing = Packing(self.tally, unplaced=dict(self.unplaced))
+        packing = Packing(self.tally, unplaced=dict(self.unplaced), together=dict(self.together))
         at: dict[int, int] = {}
         for machine in self.machines.values():
             at[machine.number] = len(packing.rooms)
