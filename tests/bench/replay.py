@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from controller.domain.kube import Pod, PodShape, PodTerm, Spread
+from controller.domain.kube import Pod, PodShape, PodTerm, Spread, Taint
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.planning import predict
 
@@ -25,7 +25,7 @@ _HOST = "kubernetes.io/hostname"
 class Place:
     name: str
     labels: dict[str, str]
-    taints: tuple[object, ...]
+    taints: tuple[Taint, ...]
     free: dict[str, int]
 
 
@@ -49,12 +49,14 @@ class Rule:
 class Replay:
     def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
         self.faults: list[str] = []
+        self.order: list[tuple[Pod, str]] = []  # in which all could be bound
         self._places: dict[str, Place] = {}
         self._goes: dict[str, str] = {}
         self._rules: dict[bytes, Rule] = {}
         self._of_labels: dict[bytes, list[Rule]] = {}
         self._existing(snapshot)
         self._bought(snapshot, plan)
+        self.empty = {place.name: replace(place, free=dict(place.free)) for place in self._places.values()}
         waiting = {pod.key: pod for pod in snapshot.pods if not pod.node}
         for key, why in plan.pods.items():
             told = _TOLD.match(why.message)
@@ -143,7 +145,7 @@ class Replay:
         ):
             return "its node affinity"
         for taint in place.taints:
-            if not any(toleration.tolerates(taint) for toleration in shape.tolerations):  # type: ignore[arg-type]
+            if not any(toleration.tolerates(taint) for toleration in shape.tolerations):
                 return f"taint {taint}"
         return self._of_others(shape, place)
 
@@ -181,7 +183,7 @@ class Replay:
         own = self._comes([pod])
         for rule in self._counting(pod.shape):
             at = (id(rule), place.labels.get(rule.key, ""))
-            if come[at] > own[at] and rule.counts[at[1]] - rule.least() >= ahead:
+            if not own[at] and come[at] and rule.counts[at[1]] - rule.least() >= ahead:
                 return True
         return False
 
@@ -194,9 +196,13 @@ class Replay:
                 self.faults.append(f"{pod.key} goes to {self._goes[pod.key]}, which is not there")
         while left:
             come = self._comes(left)
-            later = [pod for pod in left if not self._seat(pod, come, 1 if pod.shape.spreads else 0)]
-            if len(later) == len(left) and not any(self._push(later, come, ahead) for ahead in (1, 2, 10**9)):
-                break
+            for ahead in (0, 1):  # those that no coming pod minds, then those that let a domain lead by one
+                later = [pod for pod in left if not self._seat(pod, come, ahead)]
+                if len(later) < len(left):
+                    break
+            else:
+                if not self._push(later, come):
+                    break
             left = later
         for pod in left:
             place = self._places[self._goes[pod.key]]
@@ -207,19 +213,32 @@ class Replay:
         if self._spoils(pod, place, come, ahead) or self._objection(pod.shape, place):
             return False
         self._put(pod.shape, place)
+        self.order.append((pod, place.name))
         come.subtract(self._comes([pod]))
         return True
 
-    def _push(self, left: list[Pod], come: Counter[tuple[int, str]], ahead: int) -> bool:
-        """Bind the first that may be bound, though its domain runs ahead of others."""
+    def _push(self, left: list[Pod], come: Counter[tuple[int, str]]) -> bool:
+        """Bind one that may be bound though its domain runs ahead: the one that the fewest others mind."""
+        best: tuple[int, int] | None = None
         for number, pod in enumerate(left):
-            if self._seat(pod, come, ahead):
-                del left[number]
-                return True
-        return False
+            place = self._places[self._goes[pod.key]]
+            if not self._objection(pod.shape, place):
+                harm = self._harm(pod, place, come)
+                best = min(best or (harm, number), (harm, number))
+        if best is None:
+            return False
+        return self._seat(left.pop(best[1]), come, 10**9)
+
+    def _harm(self, pod: Pod, place: Place, come: Counter[tuple[int, str]]) -> int:
+        own = self._comes([pod])
+        harm = 0
+        for rule in self._counting(pod.shape):
+            at = (id(rule), place.labels.get(rule.key, ""))
+            harm += (come[at] - own[at]) * max(0, rule.counts[at[1]] - rule.least())
+        return harm
 
     def _by_turns(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those with rules first, and zone after zone."""
+        """Those that are counted by rules of their own first, then others with rules; zone after zone."""
         turns: Counter[tuple[str, bytes]] = Counter()
         keyed = defaultdict(list)
         for pod in pods:
@@ -227,7 +246,8 @@ class Replay:
             zone = place.labels.get("topology.kubernetes.io/zone", "") if place else ""
             alike = (zone, msgspec.json.encode(sorted(pod.shape.labels.items())))
             turns[alike] += 1
-            keyed[(not pod.shape.inter_pod, turns[alike])].append(pod)
+            own = any(self._rule(spread) in self._counting(pod.shape) for spread in pod.shape.spreads)
+            keyed[(not own, not pod.shape.inter_pod, turns[alike])].append(pod)
         return [pod for turn in sorted(keyed) for pod in keyed[turn]]
 
 
