@@ -29,7 +29,7 @@ def karpenter(ours: Mapping[int, Run], theirs: Figures, version: str) -> Part:
         found += _common(key, pods, run, None)
         # One of every five pods keeps off the hosts of its like, so fewer machines there cannot be.
         found.append(
-            Row(f"{key}_machines", f"{pods:,} pods: machines", run.numbers["machines"], below=pods // 5 + 1)
+            Row(f"{key}_machines", f"{pods:,} pods: machines", run.numbers["machines"], at_most=pods // 5)
         )
         found += _over_floor(key, pods, run, OVER_FLOOR)
         if beside is not None:
@@ -71,7 +71,7 @@ def gpu(ours: Mapping[int, Run]) -> Part:
                 "gpu_growth",
                 "50,000 pods take as long as 5,000, times",
                 round(growth, 1),
-                below=GROWTH + 0.05,
+                at_most=GROWTH,
             )
         )
     about = (
@@ -95,14 +95,14 @@ def optimum(found: Mapping[str, Any]) -> Part:
                 f"`{strategy}` pays more than the optimum, on average",
                 round(gaps["mean"] * 100, 2),
                 "%",
-                below=goals[0],
+                at_most=goals[0],
             ),
             Row(
                 f"optimum_{strategy}_worst",
                 f"`{strategy}` pays more than the optimum, at worst",
                 round(gaps["worst"] * 100, 2),
                 "%",
-                below=goals[1],
+                at_most=goals[1],
                 note=f"seed {gaps['worst_seeds'][0]}",
             ),
         ]
@@ -135,10 +135,10 @@ def _common(key: str, pods: int, run: Run, seconds: float | None) -> list[Row]:
     return rows
 
 
-def _over_floor(key: str, pods: int, run: Run, below: float | None) -> list[Row]:
+def _over_floor(key: str, pods: int, run: Run, at_most: float | None) -> list[Row]:
     price, floor = run.numbers["price_per_hour"], run.numbers["price_floor"]
     if not floor:
         return []
     note = f"{price:,.2f} $/h, floor {floor:,.2f}"
     over = round((price / floor - 1) * 100, 2)
-    return [Row(f"{key}_over", f"{pods:,} pods: price over the floor", over, "%", below=below, note=note)]
+    return [Row(f"{key}_over", f"{pods:,} pods: price over the floor", over, "%", at_most=at_most, note=note)]

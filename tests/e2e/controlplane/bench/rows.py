@@ -20,6 +20,7 @@ class Row:
     below: float | None = None  # the goal, where there is one
     exactly: float | None = None
     at_least: float | None = None
+    at_most: float | None = None
     note: str = ""
 
     @property
@@ -28,6 +29,8 @@ class Row:
             return self.value < self.below
         if self.at_least is not None:
             return self.value >= self.at_least
+        if self.at_most is not None:
+            return self.value <= self.at_most
         return self.value == self.exactly if self.exactly is not None else None
 
     @property
@@ -36,6 +39,8 @@ class Row:
             return f"under {_number(self.below)}{self._unit}"
         if self.at_least is not None:
             return f"at least {_number(self.at_least)}{self._unit}"
+        if self.at_most is not None:
+            return f"at most {_number(self.at_most)}{self._unit}"
         return f"{_number(self.exactly)}{self._unit}" if self.exactly is not None else ""
 
     @property
