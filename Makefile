@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint e2e e2e-full soak bench bench-real clean
+.PHONY: demo test lint e2e e2e-full soak bench bench-planner bench-real clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -42,6 +42,12 @@ bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench memory
 	$(BIN)/verda-gpu-autoscaler bench cloud
 	$(BIN)/verda-gpu-autoscaler bench adapter
+	$(BIN)/python -m tests.bench $(or $(BENCH),--write)
+
+# The planner alone, against goals: Karpenter's own benchmark beside it where Go is, the price's floor, the exact optimum.
+# BENCH="--json", "--write", "--small", "--only gpu", "--no-karpenter" and the like.
+bench-planner: $(STAMP)
+	@$(BIN)/python -m tests.bench $(BENCH)
 
 # On a real control plane, against goals: about ten minutes. BENCH="--json", "--write", "--only latency" and the like.
 bench-real: $(STAMP)

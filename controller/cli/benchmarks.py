@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import typer
 
+from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.report.logs import set_up
 
 
@@ -52,3 +54,34 @@ def adapter(*, as_json: bool, orders: int) -> None:
 
     set_up("error", "text")
     _show("adapter", asyncio.run(measure(orders)), as_json)
+
+
+def planner(*, as_json: bool, workload: str, pods: int, offers: int | None, strategy: str) -> None:
+    from controller.sandbox.bench.planner import measure
+    from controller.sandbox.bench.planner.solver import HINT, installed
+
+    set_up("error", "text")
+    _one_of("--workload", workload, measure.STRATEGIES)
+    if strategy:
+        _one_of("--strategy", strategy, measure.CHOICES)
+    if not installed():
+        typer.echo(f"price_floor is null: {HINT}", err=True)
+    found = measure.measure(measure.workload(workload, pods, offers, strategy))
+    _show(f"planner, {workload}", found.numbers(), as_json)
+
+
+def optimum(*, as_json: bool, instances: int, seconds: float, processes: int) -> None:
+    from controller.sandbox.bench.planner.solver import HINT, installed
+
+    set_up("error", "text")
+    if not installed():
+        raise Ends(FAILED, HINT)
+    from controller.sandbox.bench.planner.optimum import measure
+
+    found = measure(range(1, instances + 1), seconds, processes)
+    _show("optimum", found, as_json)
+
+
+def _one_of(option: str, given: str, allowed: Iterable[str]) -> None:
+    if given not in allowed:
+        raise Ends(CONFIGURATION, f"{option} {given!r}: expected one of {', '.join(allowed)}")

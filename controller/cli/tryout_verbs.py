@@ -131,3 +131,35 @@ def bench_adapter(as_json: Json = False, orders: Annotated[int, typer.Option(min
     from controller.cli.benchmarks import adapter
 
     adapter(as_json=as_json, orders=orders)
+
+
+@bench_app.command("planner")
+def bench_planner(
+    workload: Annotated[str, typer.Option(help="karpenter or gpu.")] = "karpenter",
+    pods: Annotated[int, typer.Option(min=1, help="That wait.")] = 1000,
+    offers: Annotated[
+        int | None,
+        typer.Option(min=1, help="karpenter: types, else 400, each in five offers; gpu: offers, else 100."),
+    ] = None,
+    strategy: Annotated[
+        str, typer.Option(help="cheapest for karpenter and smallest for gpu, unless given.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """The planner, on Karpenter's benchmark workload or on GPU pods beside 1,000 nodes; and the price's floor."""
+    from controller.cli.benchmarks import planner
+
+    planner(as_json=as_json, workload=workload, pods=pods, offers=offers, strategy=strategy)
+
+
+@bench_app.command("optimum")
+def bench_optimum(
+    instances: Annotated[int, typer.Option(min=1, help="Seeded 1, 2, 3, …")] = 500,
+    seconds: Annotated[float, typer.Option(min=0.1, help="At most, for each.")] = 20,
+    processes: Annotated[int, typer.Option(min=1, help="That share the work.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """What `cheapest` and `smallest` pay beyond the exact optimum, on small random GPU workloads."""
+    from controller.cli.benchmarks import optimum
+
+    optimum(as_json=as_json, instances=instances, seconds=seconds, processes=processes)

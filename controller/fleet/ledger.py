@@ -168,7 +168,7 @@ class Ledger:
 
     def learn(self, instance_type: str, offered: Resources) -> None:
         """Remember what a healthy node of this type offered."""
-        figures = {name: offered[name] for name in ("cpu", "memory") if name in offered}
+        figures = {name: offered[name] for name in ("cpu", "memory", "pods") if name in offered}
         if self.figures.get(instance_type) != figures:
             self.figures[instance_type] = figures
             self._dirty = True

@@ -117,7 +117,7 @@ def allocatable_of(
         PODS: MAX_PODS,
     }
     seen = (observed or {}).get(kind.name, {})
-    predicted.update({name: seen[name] for name in ("cpu", "memory") if name in seen})
+    predicted.update({name: seen[name] for name in ("cpu", "memory", PODS) if name in seen})
     return predicted | dict(pool.resources) | gpu_resources(pool, kind.gpus)
 
 

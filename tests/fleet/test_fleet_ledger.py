@@ -54,13 +54,13 @@ async def test_what_was_flushed_is_there_for_the_next_one(hands: Hands) -> None:
     await first.load()
     machine = record(phase=Phase.ORDERED, pods=("default/train",), disks=("d-1",), instance_id="i-1")
     first.put(machine)
-    first.learn("1A100.22V", {"cpu": 22000, "memory": 5, "nvidia.com/gpu": 1})
+    first.learn("1A100.22V", {"cpu": 22000, "memory": 5, "pods": 250, "nvidia.com/gpu": 1})
     first.launched(1000.0)
     await first.flush()
     second = Ledger(hands, "home")
     await second.load()
     assert second.machines == {machine.intent: machine}
-    assert second.figures == {"1A100.22V": {"cpu": 22000, "memory": 5}}
+    assert second.figures == {"1A100.22V": {"cpu": 22000, "memory": 5, "pods": 250}}
     assert second.launches == [1000.0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.domain.kube import DaemonSet, NodeTerm, PodShape, Requirement, Taint, Toleration
@@ -220,6 +221,12 @@ def test_what_real_nodes_of_the_type_offered_wins_over_the_prediction() -> None:
     ]
     seen = {"1A100.22V": {"cpu": 20000, "memory": 118 * GIB}}
     assert types(world(pods=(pod(requests={"cpu": 21000}),), observed=seen)) == ["2A100.44V"]
+
+
+def test_as_many_pods_as_real_nodes_of_the_type_took_share_a_machine() -> None:
+    two = world(pods=(pod("a"), pod("b")), offers=offers(A2))
+    assert types(two) == ["2A100.44V"]
+    assert types(msgspec.structs.replace(two, observed={"2A100.44V": {"pods": 1}})) == ["2A100.44V"] * 2
 
 
 @pytest.mark.parametrize(

@@ -19,18 +19,28 @@ class Row:
     unit: str = ""
     below: float | None = None  # the goal, where there is one
     exactly: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     note: str = ""
 
     @property
     def holds(self) -> bool | None:
         if self.below is not None:
             return self.value < self.below
+        if self.at_least is not None:
+            return self.value >= self.at_least
+        if self.at_most is not None:
+            return self.value <= self.at_most
         return self.value == self.exactly if self.exactly is not None else None
 
     @property
     def goal(self) -> str:
         if self.below is not None:
             return f"under {_number(self.below)}{self._unit}"
+        if self.at_least is not None:
+            return f"at least {_number(self.at_least)}{self._unit}"
+        if self.at_most is not None:
+            return f"at most {_number(self.at_most)}{self._unit}"
         return f"{_number(self.exactly)}{self._unit}" if self.exactly is not None else ""
 
     @property
@@ -133,10 +143,10 @@ def markdown(parts: Sequence[Part], made_on: str) -> str:
     return "\n".join(lines)
 
 
-def write(page: Path, text: str) -> None:
+def write(page: Path, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Replace what stands between the marks."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.read_text(encoding="utf-8").partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not (begin and end):
-        raise SystemExit(f"{page}: expected the lines {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise SystemExit(f"{page}: expected the lines {marks[0]} and {marks[1]}")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")

@@ -24,6 +24,10 @@ def test_a_goal_holds_or_is_missed_and_a_row_without_one_does_neither() -> None:
     assert Row("k", "what", 300, "ms", below=300).holds is False
     assert Row("k", "what", 125, exactly=125).holds is True
     assert Row("k", "what", 126, exactly=125).holds is False
+    assert Row("k", "what", 50.0, at_least=50).holds is True
+    assert Row("k", "what", 49.9, at_least=50).holds is False
+    assert Row("k", "what", 12, at_most=12).holds is True
+    assert Row("k", "what", 12.1, at_most=12).holds is False
     assert Row("k", "what", 1).holds is None
 
 

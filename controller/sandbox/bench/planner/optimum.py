@@ -1,0 +1,190 @@
+"""What the planner pays beyond the exact optimum, on small random GPU workloads.
+
+The optimum is an integer programme over sets of pods that fit one machine. Sets are added as long as the
+linear programme gains by one; its value is a bound from below. If its price is not reached, the sets that a
+better solution could contain are added, the likely ones first, and the whole is solved: with all of them that
+solution is the optimum. Where time or the number of sets does not allow that, the bound is compared with.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+from controller.domain.plan import Launch, Snapshot
+from controller.domain.resources import GPU
+from controller.planning.planner import plan
+from controller.sandbox.bench.planner import gpu
+from controller.sandbox.bench.planner.floor import sold
+from controller.sandbox.bench.planner.patterns import Box, Pattern
+from controller.sandbox.bench.planner.solver import Programme, Solution
+
+PODS, OFFERS = (5, 60), (12, 40)
+MOST_SETS = 60_000
+PARTS = (1 / 16, 1 / 4, 1 / 2, 1)  # of the distance to the bound: better solutions first, then the proof
+SAME = 1e-6
+_RESOURCES = (GPU, "cpu", "memory")
+
+Column = tuple[float, Pattern]
+
+
+def instance(seed: int, strategy: str = "cheapest") -> Snapshot:
+    """Pods and offers, and no nodes."""
+    draw = random.Random(seed)
+    pods, count = draw.randint(*PODS), draw.randint(*OFFERS)
+    every = gpu.offered(300)
+    largest = draw.choice([offer for offer in every if offer.type.gpus == max(gpu.SIZES)])
+    chosen = [largest, *draw.sample([offer for offer in every if offer is not largest], count - 1)]
+    return gpu.on_offers(tuple(chosen), pods, draw, strategy)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    price: float  # of the best solution that is known
+    bound: float  # no solution costs less
+    proven: bool
+
+
+def best(snapshot: Snapshot, known: Sequence[Column], seconds: float, clock: Callable[[], float]) -> Best:
+    """The least price for which all pods run; `known` are the sets that some plan is made of."""
+    until = clock() + seconds
+    needs = [tuple(float(pod.shape.requests.get(n, 0)) for n in _RESOURCES) for pod in snapshot.pods]
+    shapes = [snapshot.pods[0].shape]
+    boxes = [
+        Box(machine.price, tuple(float(machine.free.get(n, 0)) for n in _RESOURCES), needs)
+        for machine in sorted(sold(snapshot, shapes), key=lambda m: m.price)
+    ]
+    columns = dict.fromkeys(known)
+    for pod in range(len(needs)):
+        columns.setdefault((min(box.price for box in boxes if pod in box.shares), (pod,)))
+    bound, duals = _relaxed(columns, boxes, len(needs), until, clock)
+    whole = _whole(list(columns), len(needs), until - clock())
+    price = min(whole.value, _price(known) if known else whole.value)
+    relaxed = bound
+    for part in PARTS:
+        reach = (price - relaxed) * part
+        if price <= bound * (1 + SAME) or clock() > until:
+            break
+        useful = _all_useful(boxes, duals, reach, until, clock)
+        if useful is None:
+            break
+        exact = _whole([*columns, *useful], len(needs), until - clock())
+        price = min(price, exact.value)
+        # A solution contains one of these sets only, or a set that alone costs `reach` beyond the bound.
+        bound = max(bound, min(exact.bound, price, relaxed + reach))
+    return Best(price, bound, price <= bound * (1 + SAME))
+
+
+def _price(columns: Iterable[Column]) -> float:
+    return sum(price for price, _ in columns)
+
+
+def _master(columns: Sequence[Column], pods: int) -> Programme:
+    programme = Programme()
+    rows = [programme.row(1) for _ in range(pods)]
+    for price, pattern in columns:
+        programme.column(price, [(rows[pod], 1.0) for pod in pattern])
+    return programme
+
+
+def _whole(columns: Sequence[Column], pods: int, seconds: float) -> Solution:
+    return _master(columns, pods).solve(whole=True, seconds=seconds)
+
+
+def _relaxed(
+    columns: dict[Column, None], boxes: Sequence[Box], pods: int, until: float, clock: Callable[[], float]
+) -> tuple[float, list[float]]:
+    """The bound, and the worth of each pod that proves it. Adds the columns that it needs."""
+    lower, proof = 0.0, [0.0] * pods
+    while True:
+        solution = _master(list(columns), pods).solve()
+        worth = [max(0.0, dual) for dual in solution.duals]
+        gain, dearest = False, 1.0
+        for box in boxes:
+            found = box.best(worth, box.price * (1 + 1e-9))
+            if found is not None:
+                value, pattern = found
+                dearest = max(dearest, value / box.price)
+                gain |= (box.price, pattern) not in columns
+                columns.setdefault((box.price, pattern))
+            if clock() > until:
+                return lower, proof
+        # Worth so much less, no set is worth more than its machine: that proves a bound at any time.
+        if sum(worth) / dearest > lower:
+            lower, proof = sum(worth) / dearest, [value / dearest for value in worth]
+        if not gain:
+            return lower, proof
+
+
+def _all_useful(
+    boxes: Sequence[Box], worth: Sequence[float], gap: float, until: float, clock: Callable[[], float]
+) -> list[Column] | None:
+    """Every set that a solution less than `gap` above the bound can contain."""
+    found: list[Column] = []
+    for box in boxes:
+        patterns = box.every(worth, box.price - gap * (1 + SAME), MOST_SETS - len(found))
+        if patterns is None or clock() > until:
+            return None
+        found += [(box.price, pattern) for pattern in patterns]
+    return found
+
+
+def planned(seed: int, strategy: str) -> tuple[list[Column], int]:
+    """The sets of pods that the planner puts together, and how many pods it places nowhere."""
+    snapshot = instance(seed, strategy)
+    number = {pod.key: n for n, pod in enumerate(snapshot.pods)}
+    launches = [action for action in plan(snapshot).actions if isinstance(action, Launch)]
+    columns = [(float(a.offer.price), tuple(sorted(number[key] for key in a.pods))) for a in launches]
+    return columns, len(number) - sum(len(pattern) for _, pattern in columns)
+
+
+def judge(seed: int, seconds: float) -> dict[str, Any]:
+    """One instance: what each strategy pays, and the best there is."""
+    began = time.perf_counter()
+    cheapest, unplaced = planned(seed, "cheapest")
+    smallest, also = planned(seed, "smallest")
+    snapshot = instance(seed)
+    complete = [columns for columns, left in ((cheapest, unplaced), (smallest, also)) if not left]
+    known = min(complete, key=_price, default=[])
+    found = best(snapshot, known, seconds, time.perf_counter)
+    return {
+        "seed": seed,
+        "pods": len(snapshot.pods),
+        "offers": len(snapshot.offers),
+        "optimum": round(found.price, 4),
+        "bound": round(found.bound, 4),
+        "proven": found.proven,
+        "unplaced": unplaced + also,
+        "cheapest": round(_price(cheapest) / found.bound - 1, 5),
+        "smallest": round(_price(smallest) / found.bound - 1, 5),
+        "seconds": round(time.perf_counter() - began, 2),
+    }
+
+
+def measure(seeds: Iterable[int], seconds: float = 20, processes: int = 2) -> dict[str, Any]:
+    began = time.perf_counter()
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        found = list(pool.map(partial(judge, seconds=seconds), seeds))
+    return {
+        "instances": len(found),
+        "proven": sum(each["proven"] for each in found),
+        "unplaced": sum(each["unplaced"] for each in found),
+        **{strategy: _gaps(found, strategy) for strategy in ("cheapest", "smallest")},
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def _gaps(found: Sequence[dict[str, Any]], strategy: str) -> dict[str, Any]:
+    """Shares of the optimum (of the bound, where it is not proven) that are paid beyond it."""
+    worst = sorted(found, key=lambda each: -each[strategy])
+    return {
+        "mean": round(sum(each[strategy] for each in found) / len(found), 5),
+        "worst": worst[0][strategy],
+        "worst_seeds": [each["seed"] for each in worst[:5]],
+    }
