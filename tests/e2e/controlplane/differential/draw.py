@@ -24,7 +24,9 @@ def world(seed: str) -> World:
     objects += [_attaches(chance, host) for host in hosts if chance.of(0.6)]
     pods = []
     for host in hosts:
-        pods += [_bound_pod(chance, f"{host}-{number}", host) for number in range(chance.choice([0, 0, 1, 2, 3]))]
+        pods += [
+            _bound_pod(chance, f"{host}-{number}", host) for number in range(chance.choice([0, 0, 1, 2, 3]))
+        ]
     return World(nodes=tuple(nodes), pods=tuple(pods), objects=tuple(objects))
 
 

@@ -19,7 +19,10 @@ POD_LABELS = {"app": ["x", "y", "z"], "tier": ["1", "2"], "rev": ["v1", "v2"]}
 TAINTS = {"team": ["ml", "web", ""], "gpu": ["present"], "weight": ["1", "5", "x"]}
 EFFECTS = ["NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 KEYS = [HOST, ZONE, ZONE, REGION, "disk", "nowhere"]
-REQUIRED, PREFERRED = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
 
 
 def taints(chance: Chance) -> list[Json]:
@@ -104,7 +107,9 @@ def pod_term(chance: Chance, own: dict[str, str]) -> Json:
     term: Json = {"topologyKey": chance.choice(KEYS)}
     if chance.of(0.95):
         alike = own and chance.of(0.4)
-        term["labelSelector"] = {"matchLabels": dict(chance.some(sorted(own.items()), 2))} if alike else selector(chance)
+        term["labelSelector"] = (
+            {"matchLabels": dict(chance.some(sorted(own.items()), 2))} if alike else selector(chance)
+        )
     if chance.of(0.25):
         term["namespaces"] = chance.some([*sorted(NAMESPACES), "no-such-namespace"], 2)
     if chance.of(0.25):
@@ -135,11 +140,15 @@ def spread(chance: Chance, own: dict[str, str]) -> Json:
     found: Json = {
         "maxSkew": chance.choice([1, 1, 2, 3]),
         "topologyKey": chance.choice(KEYS),
-        "whenUnsatisfiable": chance.choice(["DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+        "whenUnsatisfiable": chance.choice(
+            ["DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]
+        ),
     }
     if chance.of(0.95):
         alike = own and chance.of(0.6)
-        found["labelSelector"] = {"matchLabels": dict(chance.some(sorted(own.items()), 1))} if alike else selector(chance)
+        found["labelSelector"] = (
+            {"matchLabels": dict(chance.some(sorted(own.items()), 1))} if alike else selector(chance)
+        )
     if found["whenUnsatisfiable"] == "DoNotSchedule" and chance.of(0.3):
         found["minDomains"] = chance.randint(1, 4)
     for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):

@@ -21,7 +21,12 @@ def classes() -> list[Json]:
     """For the life of a world. Some let a claim wait for its pod."""
     zones = [{"matchLabelExpressions": [{"key": ZONE, "values": ["za", "zb"]}]}]
     hosts = [
-        {"matchLabelExpressions": [{"key": ZONE, "values": ["zc"]}, {"key": "disk", "values": ["ssd", "hdd"]}]},
+        {
+            "matchLabelExpressions": [
+                {"key": ZONE, "values": ["zc"]},
+                {"key": "disk", "values": ["ssd", "hdd"]},
+            ]
+        },
         {"matchLabelExpressions": [{"key": HOST, "values": ["n0", "n1", "n2"]}]},
     ]
     wait, at_once = "WaitForFirstConsumer", "Immediate"
@@ -37,7 +42,9 @@ def _class(name: str, mode: str, provisioner: str, allowed: list[Json] | None = 
     return made | {"volumeBindingMode": mode} | ({"allowedTopologies": allowed} if allowed else {})
 
 
-def disk(chance: Chance, name: str, *, claim: tuple[str, str] | None, hosts: list[str], storage_class: str = "") -> Json:
+def disk(
+    chance: Chance, name: str, *, claim: tuple[str, str] | None, hosts: list[str], storage_class: str = ""
+) -> Json:
     """A PersistentVolume; `claim` is namespace and name of whom it is kept for."""
     spec: Json = {
         "capacity": {"storage": chance.choice([SIZE, SIZE, "20Gi", "5Gi"] if claim is None else [SIZE])},
@@ -74,7 +81,9 @@ def _reach(chance: Chance, hosts: list[str]) -> list[Json]:
     return terms
 
 
-def claim(space: str, name: str, storage_class: str | None = "", volume: str = "", mode: str = "ReadWriteOnce") -> Json:
+def claim(
+    space: str, name: str, storage_class: str | None = "", volume: str = "", mode: str = "ReadWriteOnce"
+) -> Json:
     spec: Json = {"accessModes": [mode], "resources": {"requests": {"storage": SIZE}}}
     if storage_class is not None:
         spec["storageClassName"] = storage_class
@@ -140,7 +149,9 @@ def _by_hand(chance: Chance, space: str, name: str, hosts: list[str], shared: li
     """Disks that exist; the pod's place decides which of them the claim gets."""
     made = [claim(space, name, "by-hand")]
     for number in range(chance.randint(0, 2)):
-        made.append(disk(chance, f"{space}-{name}-{number}", claim=None, hosts=hosts, storage_class="by-hand"))
+        made.append(
+            disk(chance, f"{space}-{name}-{number}", claim=None, hosts=hosts, storage_class="by-hand")
+        )
     if chance.of(0.2):
         made[0]["spec"]["selector"] = {"matchLabels": {ZONE: "za"}}
     return used("", name), made, True

@@ -1,0 +1,70 @@
+"""The planner's idea of where a pod fits, beside the real scheduler's, over random worlds and pods.
+
+`DIFF_SEED` repeats a run, `DIFF_PODS` lengthens it. Whatever differs is shrunk to a pod and a node, as YAML.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane.differential import run
+from tests.e2e.controlplane.differential.compared import Comparison
+from tests.e2e.controlplane.differential.reality import Bare, Reality
+
+FEW, MANY = 400, 5000
+MOST = int(os.environ.get("DIFF_MOST", "3"))  # differences that are looked for before the run ends
+# What random pods are expected to say; a field that none of them had was not compared.
+FIELDS = {
+    "nodeSelector", "tolerations", "topologySpreadConstraints", "initContainers", "resources", "overhead",
+    "nodeAffinity required", "nodeAffinity preferred", "podAffinity required", "podAffinity preferred",
+    "podAntiAffinity required", "podAntiAffinity preferred", "host ports", "volumes", "sidecars", "cpu", "memory",
+    "nvidia.com/gpu", "example.com/rdma", "hugepages-2Mi", "ephemeral-storage", "toleration Equal",
+    "toleration Exists", "toleration Gt", "toleration Lt",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reality(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reality]:
+    programs = Path(os.environ.get("CONTROL_PLANE_BIN", ""))
+    if not (programs / "kube-scheduler").is_file():
+        pytest.fail("CONTROL_PLANE_BIN names no control plane; run tests/e2e/run", pytrace=False)
+    with Reality(Bare(programs, tmp_path_factory.mktemp("bare") / "files")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def comparison(reality: Reality) -> Comparison:
+    return Comparison(reality)
+
+
+def seed_of(usual: str) -> str:
+    return os.environ.get("DIFF_SEED") or usual
+
+
+def pods_agree(comparison: Comparison, seed: str, usual: int, seconds: float) -> None:
+    count = int(os.environ.get("DIFF_PODS") or usual)
+    print(f"DIFF_SEED={seed} DIFF_PODS={count}")
+    tally = run.pods(comparison, seed, count, most=MOST)
+    print(tally.told())
+    found = [run.shrunk(comparison, each, seconds) for each in tally.differences]
+    told = "\n---\n".join(each.told() for each in found)
+    assert not found, f"DIFF_SEED={seed}: {len(found)} pods are judged differently\n{told}"
+    assert not FIELDS - set(tally.fields), "no pod said anything of these"
+    assert min(tally.count["bound"], tally.count["unschedulable"]) * 5 > tally.count["pods"]
+    assert tally.count["refused by the API server"] * 10 < count
+
+
+def test_a_pod_binds_if_and_only_if_the_planner_finds_a_node_and_to_none_but_those(
+    comparison: Comparison,
+) -> None:
+    pods_agree(comparison, seed_of("1"), FEW, seconds=20)
+
+
+@pytest.mark.full(limit=3600)
+def test_thousands_of_pods_bind_where_the_planner_says_and_nowhere_else(comparison: Comparison) -> None:
+    pods_agree(comparison, seed_of(str(random.randrange(10**6))), MANY, seconds=180)
