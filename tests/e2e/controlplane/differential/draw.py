@@ -6,7 +6,15 @@ from tests.e2e.controlplane.differential import draw_amounts, draw_rules, draw_v
 from tests.e2e.controlplane.differential.chance import Chance
 from tests.e2e.controlplane.differential.draw_rules import HOST, NODE_LABELS, POD_LABELS, REGION, ZONE, ZONES
 from tests.e2e.controlplane.differential.worlds import (
-    CASE, FAILED, FINISHED, NAMESPACES, STATE, TERMINATING, Case, Json, World,
+    CASE,
+    FAILED,
+    FINISHED,
+    NAMESPACES,
+    STATE,
+    TERMINATING,
+    Case,
+    Json,
+    World,
 )  # fmt: skip
 
 SPACES = sorted(NAMESPACES)

@@ -27,7 +27,7 @@ class Listener:
             wbufsize = 65536  # one packet an answer, or each waits for an acknowledgement
             disable_nagle_algorithm = True
 
-            def do_POST(self) -> None:  # noqa: N802  (the name is the library's)
+            def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 body = json.dumps({"NodeNames": listener.answer(asked)}).encode()
                 self.send_response(200)

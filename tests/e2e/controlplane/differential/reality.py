@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +20,18 @@ from tests.e2e.controlplane.conformance.side import Answer, Side
 from tests.e2e.controlplane.differential.listener import Listener
 from tests.e2e.controlplane.differential.watched import Watched
 from tests.e2e.controlplane.differential.worlds import (
-    FAILED, FINISHED, NAMESPACES, PATHS, TERMINATING, Case, Json, World, collection, named, path, state,
+    FAILED,
+    FINISHED,
+    NAMESPACES,
+    PATHS,
+    TERMINATING,
+    Case,
+    Json,
+    World,
+    collection,
+    named,
+    path,
+    state,
 )  # fmt: skip
 from tests.e2e.controlplane.plane import ControlPlane
 
@@ -121,8 +133,8 @@ class Reality:
         claims = [
             each for each in new if each["kind"] == "PersistentVolumeClaim" and self._is_bound(each, wanted)
         ]
-        for each in claims:
-            self._until(f"claim {named(each)} is bound", lambda at=path(each): self._phase(at) == "Bound")
+        for each in map(path, claims):
+            self._until(f"{each} is bound", partial(self._has_phase, each, "Bound"))
         if old or new:
             time.sleep(SETTLING)
 
@@ -149,11 +161,17 @@ class Reality:
         at = path(manifest)
         self.side.ask("DELETE", f"{at}?gracePeriodSeconds=0")
         self._there.pop(at, None)
-        if manifest["kind"] != "Pod":
+        if manifest["kind"] == "Pod":
+            for volume in manifest["spec"].get("volumes", ()):
+                if "ephemeral" in volume:  # nobody here collects what its owner left behind
+                    claim = {"name": f"{manifest['metadata']['name']}-{volume['name']}"}
+                    claim["namespace"] = manifest["metadata"]["namespace"]
+                    self.side.ask("DELETE", path({"kind": "PersistentVolumeClaim", "metadata": claim}))
+        else:
             self._until(f"{at} is gone", lambda: self.side.ask("GET", at).code == 404)
 
-    def _phase(self, at: str) -> str:
-        return str(self.side.ask("GET", at).body.get("status", {}).get("phase", ""))
+    def _has_phase(self, at: str, phase: str) -> bool:
+        return bool(self.side.ask("GET", at).body.get("status", {}).get("phase") == phase)
 
     @staticmethod
     def _until(what: str, holds: Callable[[], bool]) -> None:

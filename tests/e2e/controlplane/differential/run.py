@@ -43,7 +43,7 @@ class Tally:
 
 
 def said(pod: Json) -> Iterator[str]:
-    """The parts of a pod's spec that decide where it goes, by the names that the issue of coverage needs."""
+    """The parts of a pod's spec that decide where it goes, by name."""
     spec = pod["spec"]
     for key in ("nodeSelector", "tolerations", "topologySpreadConstraints", "initContainers", "resources"):
         if spec.get(key):
@@ -61,8 +61,8 @@ def said(pod: Json) -> Iterator[str]:
     for each in every:
         if each.get("restartPolicy") == "Always":
             yield "sidecars"
-        for name in (*each["resources"].get("requests", ()), *each["resources"].get("limits", ())):
-            yield name
+        yield from each["resources"].get("requests", ())
+        yield from each["resources"].get("limits", ())
     for one in spec.get("tolerations", ()):
         yield f"toleration {one.get('operator', 'Equal')}"
 
