@@ -17,7 +17,7 @@ import msgspec
 from controller.cluster import stamps, wire
 from controller.cluster.requests import UNREADABLE, Warn
 from controller.cluster.shapes import Shapes, is_absent
-from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Selector, Taint
+from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Taint
 from controller.domain.quantity import QuantityError, scheduler_units
 
 log = logging.getLogger(__name__)
@@ -192,12 +192,11 @@ class Decoder:
 
     def _as_budget(self, found: wire.BudgetWire) -> DisruptionBudget:
         meta, selector = found.metadata, found.spec.selector
-        chosen = Selector(selector.matchLabels or {}, selector.matchExpressions or ()) if selector else None
         return DisruptionBudget(
             namespace=sys.intern(meta.namespace),
             name=meta.name,
             uid=meta.uid,
-            selector=chosen,
+            selector=None if selector is None else selector.noun(),
             allowed=found.status.disruptionsAllowed or 0,
         )
 

@@ -1,8 +1,7 @@
 """The domain's nouns as Kubernetes JSON, for snapshots: the least that reads back as exactly the same.
 
 It is no object to create in a cluster: a pod has one container that asks for the whole pod's effective
-requests, and what the domain keeps as a mere flag (other pods have a say, it has claims) is written as
-the smallest thing that raises the flag again.
+requests and has all of its host ports. Nothing of what a pod runs (commands, environment) is known here.
 """
 
 from __future__ import annotations
@@ -21,15 +20,19 @@ from controller.domain.kube import (
     Node,
     NodeTerm,
     Pod,
+    PodDeviceClaim,
     PodShape,
+    PodTerm,
+    PodVolume,
     Requirement,
     Selector,
+    Spread,
 )
-from controller.domain.names import LABEL_HOSTNAME
 from controller.domain.quantity import to_kubernetes
 from controller.domain.resources import Resources
 
 Obj = dict[str, Any]
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _GROUPS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1"}
 
 
@@ -140,15 +143,74 @@ def _spec(shape: PodShape) -> Obj:
         priority=shape.priority,
     )
     spec["schedulerName"] = shape.scheduler
-    if shape.required_terms is not None:
-        terms = {"nodeSelectorTerms": [_term(term) for term in shape.required_terms]}
-        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    if shape.has_claims:
-        spec["resourceClaims"] = [{"name": "claim"}]
-    if shape.inter_pod:
-        spread = {"maxSkew": 1, "topologyKey": LABEL_HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
-        spec["topologySpreadConstraints"] = [spread]
+    spec |= _filled(
+        affinity=_affinity(shape),
+        topologySpreadConstraints=[_spread(each) for each in shape.spreads],
+        volumes=[_volume(position, each) for position, each in enumerate(shape.volumes)],
+        resourceClaims=[_device_claim(each) for each in shape.device_claims],
+    )
+    if shape.host_ports:
+        spec["containers"][0]["ports"] = [
+            {"containerPort": each.port, "hostPort": each.port, "protocol": each.protocol}
+            | _filled(hostIP=each.ip)
+            for each in shape.host_ports
+        ]
+    if shape.workload.count("/") == 2:
+        name, group, key = shape.workload.split("/")
+        spec["workloadRef"] = {"name": name, "podGroup": group} | _filled(podGroupReplicaKey=key)
+    elif shape.workload:
+        spec["schedulingGroup"] = {"podGroupName": shape.workload}
     return spec
+
+
+def _affinity(shape: PodShape) -> Obj:
+    nodes: Obj = {}
+    if shape.required_terms is not None:
+        nodes[_REQUIRED] = {"nodeSelectorTerms": [term(each) for each in shape.required_terms]}
+    if shape.preferred_terms:
+        nodes["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": each.weight, "preference": term(each.term)} for each in shape.preferred_terms
+        ]
+    to, against = shape.affinity, shape.anti_affinity
+    return _filled(
+        nodeAffinity=nodes,
+        podAffinity=_filled(**{_REQUIRED: [_pod_term(each) for each in to]}),
+        podAntiAffinity=_filled(**{_REQUIRED: [_pod_term(each) for each in against]}),
+    )
+
+
+def _pod_term(found: PodTerm) -> Obj:
+    return (
+        {"topologyKey": found.topology_key}
+        | _chosen(labelSelector=found.selector, namespaceSelector=found.namespace_selector)
+        | _filled(namespaces=list(found.namespaces))
+    )
+
+
+def _spread(found: Spread) -> Obj:
+    made: Obj = {
+        "topologyKey": found.topology_key,
+        "maxSkew": found.max_skew,
+        "whenUnsatisfiable": "DoNotSchedule" if found.hard else "ScheduleAnyway",
+        "nodeAffinityPolicy": "Honor" if found.honors_affinity else "Ignore",
+        "nodeTaintsPolicy": "Honor" if found.honors_taints else "Ignore",
+    }
+    if found.min_domains is not None:
+        made["minDomains"] = found.min_domains
+    return made | _chosen(labelSelector=found.selector) | _filled(matchLabelKeys=list(found.match_label_keys))
+
+
+def _volume(position: int, found: PodVolume) -> Obj:
+    if not found.ephemeral:
+        return {"name": f"volume-{position}", "persistentVolumeClaim": {"claimName": found.claim}}
+    kind = {} if found.storage_class is None else {"storageClassName": found.storage_class}
+    return {"name": found.name, "ephemeral": {"volumeClaimTemplate": {"spec": kind}}}
+
+
+def _device_claim(found: PodDeviceClaim) -> Obj:
+    return {"name": found.name} | _filled(
+        resourceClaimName=found.claim, resourceClaimTemplateName=found.template
+    )
 
 
 def _scheduled(found: Pod) -> list[Obj]:
@@ -160,8 +222,8 @@ def _scheduled(found: Pod) -> list[Obj]:
     return [condition | _filled(message=found.message)]
 
 
-def _term(term: NodeTerm) -> Obj:
-    return _filled(matchExpressions=_expressions(term.labels), matchFields=_expressions(term.fields))
+def term(found: NodeTerm) -> Obj:
+    return _filled(matchExpressions=_expressions(found.labels), matchFields=_expressions(found.fields))
 
 
 def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
@@ -173,6 +235,10 @@ def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
 
 def _selector(selector: Selector) -> Obj:
     return _filled(matchLabels=dict(selector.labels), matchExpressions=_expressions(selector.expressions))
+
+
+def _chosen(**selectors: Selector | None) -> Obj:
+    return {name: _selector(found) for name, found in selectors.items() if found is not None}
 
 
 def _quantities(amounts: Resources) -> Mapping[str, str]:

@@ -2,8 +2,8 @@
 
 The key is a digest of the scheduling-relevant bytes, so for a replica of a known shape no nested
 structure is decoded at all. Whole `containers` cannot be part of the key: the service account's volume
-mount has another name in every pod. Pods with a label of their own (StatefulSets, indexed Jobs) have
-shapes of their own, which still share tolerations, requests and the rest.
+mount has another name in every pod. Pods with a label or a volume of their own (StatefulSets, indexed
+Jobs) have shapes of their own, which still share tolerations, requests and the rest.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from controller.cluster import wire
+from controller.cluster import pod_parts, wire
+from controller.cluster.pod_parts import ABSENT, FREE, LABEL_KEYS, STUCK
 from controller.cluster.requests import Asked, Warn, effective
-from controller.cluster.wire import MIRROR, NO_ANNOTATIONS, POD_KEYS, Amounts, PodMeta, PodSpec
+from controller.cluster.wire import EMPTY, MIRROR, NO_ANNOTATIONS, POD_KEYS, Amounts, PodMeta, PodSpec
 from controller.domain import names
-from controller.domain.kube import NodeTerm, PodShape, Toleration
+from controller.domain.kube import HostPort, PodDeviceClaim, PodShape, PodVolume, Toleration
 
 T = TypeVar("T")
-_ABSENT = (b"", b"null", b"[]", b"{}")
 _NO_AMOUNTS = Amounts()
 _NOTHING: Mapping[str, str] = {}
 _IMPOSSIBLE: Mapping[str, str] = {names.PREFIX + "unreadable": "selector"}  # matches no node
 NOBODY = ("", "", "")
-FREE: tuple[tuple[NodeTerm, ...] | None, bool] = (None, False)
-_STUCK: tuple[tuple[NodeTerm, ...] | None, bool] = ((), True)  # no term ever matches
+_SOME_CLAIM = (PodDeviceClaim(),)  # it counts as busy
+# What is unreadable here could forbid any node, so such a pod is placed on none.
+_PLACING = ("spec.topologySpreadConstraints", "ports", "spec.schedulingGroup", "spec.workloadRef")
 
 _amounts = msgspec.json.Decoder(Amounts).decode
-_affinity = msgspec.json.Decoder(wire.Affinity).decode
 _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
 _strings = msgspec.json.Decoder(dict[str, str]).decode
 _overhead = msgspec.json.Decoder(dict[str, str | int | float]).decode
-_spreads = msgspec.json.Decoder(list[wire.Spread]).decode
 _owners = msgspec.json.Decoder(list[wire.Owner]).decode
 
 
@@ -92,16 +91,26 @@ class Shapes:
             spec.resources,
             spec.resourceClaims,
             spec.topologySpreadConstraints,
+            spec.schedulingGroup,
+            spec.workloadRef,
+            b"host" if spec.hostNetwork else b"",
         ]
         for container in spec.containers or ():
             pieces.append(container.resources)
+            pieces.append(container.ports)
         for container in spec.initContainers or ():
             pieces.append(b"init" if container.restartPolicy != "Always" else b"sidecar")
             pieces.append(container.resources)
+            pieces.append(container.ports)
+        labels = bytes(meta.labels)
+        if spec.affinity is not EMPTY and LABEL_KEYS in bytes(spec.affinity):
+            pieces.append(labels)
         # JSON holds no zero byte, so nothing is ambiguous.
         base_key = blake2b(b"\0".join(pieces), digest_size=16).digest()
-        labels = bytes(meta.labels)
         key = base_key + labels
+        claims = _claims(spec)
+        if claims:
+            key += b"\0" + claims
         found = self._shapes.get(key)
         if found is not None:
             return found
@@ -110,33 +119,55 @@ class Shapes:
             base, sound = self._build(meta, spec, warn)
             # What is odd is not remembered, so that the next pod of the kind is named in the log, too.
             if not sound:
-                return _labelled(base, labels)
+                return self._owned(base, labels, claims, spec, warn)[0]
             self._bases.put(base_key, base)
-        return self._shapes.put(key, _labelled(base, labels))
+        shape, sound = self._owned(base, labels, claims, spec, warn)
+        return self._shapes.put(key, shape) if sound else shape
+
+    def _owned(
+        self, base: PodShape, labels: bytes, claims: bytes, spec: PodSpec, warn: Warn
+    ) -> tuple[PodShape, bool]:
+        """The shape with what replicas may not share, and whether that could be read."""
+        if labels not in ABSENT:
+            base = msgspec.structs.replace(base, labels=_mapping(labels))
+        if not claims:
+            return base, True
+        nothing: tuple[PodVolume, ...] | None = None
+        found = self._part("spec.volumes", claims, lambda _: pod_parts.volumes(spec), nothing, nothing, warn)
+        if found is None:
+            return msgspec.structs.replace(base, required_terms=()), False
+        return msgspec.structs.replace(base, volumes=found), True
 
     def _build(self, meta: PodMeta, spec: PodSpec, warn: Warn) -> tuple[PodShape, bool]:
         """A shape without its labels, and whether all of it could be read."""
-        sound = True
+        unread: list[str] = []
 
         def told(field: str, text: str) -> None:
-            nonlocal sound
-            sound = False
+            unread.append(field)
             warn(field, text)
 
         def part(field: str, raw: msgspec.Raw, decode: Callable[[bytes], T], empty: T, odd: T) -> T:
             return self._part(field, bytes(raw), decode, empty, odd, told)
 
         kind, uid, name = part("metadata.ownerReferences", meta.ownerReferences, _owner, NOBODY, NOBODY)
-        terms: tuple[NodeTerm, ...] | None
-        terms, pods = part("spec.affinity", spec.affinity, _affinities, FREE, _STUCK)
-        spread = part(
-            "spec.topologySpreadConstraints", spec.topologySpreadConstraints, _hard_spread, False, True
-        )
         kept, mirror = _kept(meta.annotations)
+        affinities = self._affinities(bytes(spec.affinity), bytes(meta.labels), told)
         shape = PodShape(
             requests=self._requests(spec, told),
             node_selector=part("spec.nodeSelector", spec.nodeSelector, _mapping, _NOTHING, _IMPOSSIBLE),
-            required_terms=terms,
+            required_terms=affinities.required,
+            preferred_terms=affinities.preferred,
+            affinity=affinities.to_pods,
+            anti_affinity=affinities.against_pods,
+            spreads=part(
+                "spec.topologySpreadConstraints", spec.topologySpreadConstraints, pod_parts.spreads, (), ()
+            ),
+            host_ports=_host_ports(spec, told),
+            device_claims=part(
+                "spec.resourceClaims", spec.resourceClaims, pod_parts.device_claims, (), _SOME_CLAIM
+            ),
+            workload=part("spec.schedulingGroup", spec.schedulingGroup, pod_parts.scheduling_group, "", "")
+            or part("spec.workloadRef", spec.workloadRef, pod_parts.workload_ref, "", ""),
             tolerations=part("spec.tolerations", spec.tolerations, _tolerations, (), ()),
             scheduler=sys.intern(spec.schedulerName or "default-scheduler"),
             priority=spec.priority or 0,
@@ -145,14 +176,25 @@ class Shapes:
             owner_name=name,
             annotations=kept,
             mirror=mirror,
-            has_claims=not is_absent(spec.resourceClaims),
-            inter_pod=pods or spread,
         )
-        return shape, sound
+        if any(field in _PLACING for field in unread):
+            shape = msgspec.structs.replace(shape, required_terms=())
+        return shape, not unread
+
+    def _affinities(self, raw: bytes, labels: bytes, warn: Warn) -> pod_parts.Affinities:
+        if LABEL_KEYS not in raw:
+            return self._part(
+                "spec.affinity", raw, lambda raw: pod_parts.affinities(raw, {}), FREE, STUCK, warn
+            )
+        try:
+            return pod_parts.affinities(raw, {} if labels in ABSENT else _mapping(labels))
+        except (msgspec.MsgspecError, ValueError) as error:
+            warn("spec.affinity", str(error))
+            return STUCK
 
     def _part(self, field: str, raw: bytes, decode: Callable[[bytes], T], empty: T, odd: T, warn: Warn) -> T:
         """A part of a shape, shared by all that have the same bytes there; `odd` where it is unreadable."""
-        if raw in _ABSENT:
+        if raw in ABSENT:
             return empty
         known = self._parts.get((field, raw))
         if known is not None:
@@ -191,16 +233,33 @@ class Shapes:
         return shared
 
 
-def _labelled(base: PodShape, labels: bytes) -> PodShape:
-    return base if labels in _ABSENT else msgspec.structs.replace(base, labels=_mapping(labels))
+def _claims(spec: PodSpec) -> bytes:
+    """What tells the volumes from claims of one pod from those of another; empty if it has none."""
+    found: list[bytes] = []
+    for each in spec.volumes or ():
+        if each.persistentVolumeClaim is not EMPTY:
+            found.append(bytes(each.persistentVolumeClaim))
+        elif each.ephemeral is not EMPTY:
+            found.append((each.name or "").encode() + b"\0" + bytes(each.ephemeral))
+    return b"\0".join(found)
+
+
+def _host_ports(spec: PodSpec, warn: Warn) -> tuple[HostPort, ...]:
+    running = [bytes(c.ports) for c in spec.initContainers or () if c.restartPolicy == "Always"]
+    running += [bytes(c.ports) for c in spec.containers or ()]
+    try:
+        return pod_parts.host_ports(running, bool(spec.hostNetwork))
+    except msgspec.MsgspecError as error:
+        warn("ports", str(error))
+        return ()
 
 
 def is_absent(raw: msgspec.Raw) -> bool:
-    return len(memoryview(raw)) <= 4 and bytes(raw) in _ABSENT
+    return len(memoryview(raw)) <= 4 and bytes(raw) in ABSENT
 
 
 def _resources(raw: bytes, warn: Warn) -> Amounts:
-    if raw in _ABSENT:
+    if raw in ABSENT:
         return _NO_AMOUNTS
     try:
         return _amounts(raw)
@@ -218,24 +277,6 @@ def _owner(raw: bytes) -> tuple[str, str, str]:
         if owner.controller:
             return sys.intern(owner.kind), owner.uid, owner.name
     return NOBODY
-
-
-def _affinities(raw: bytes) -> tuple[tuple[NodeTerm, ...] | None, bool]:
-    """The required node terms, and whether other pods have a say."""
-    found = _affinity(raw)
-    pods = any(
-        side and side.requiredDuringSchedulingIgnoredDuringExecution
-        for side in (found.podAffinity, found.podAntiAffinity)
-    )
-    required = found.nodeAffinity and found.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
-    if not required:
-        return None, pods
-    terms = required.nodeSelectorTerms or ()
-    return tuple(NodeTerm(term.matchExpressions or (), term.matchFields or ()) for term in terms), pods
-
-
-def _hard_spread(raw: bytes) -> bool:
-    return any((spread.whenUnsatisfiable or "DoNotSchedule") == "DoNotSchedule" for spread in _spreads(raw))
 
 
 def _kept(annotations: msgspec.Struct | None) -> tuple[Mapping[str, str], bool]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from controller.domain import names
-from controller.domain.kube import Requirement
+from controller.domain.kube import NodeTerm, Requirement, Selector
 
 EMPTY = Raw(b"")
 
@@ -55,6 +55,15 @@ class PodMeta(msgspec.Struct, gc=False):
 class Container(msgspec.Struct, gc=False):
     resources: Raw = EMPTY
     restartPolicy: str | None = None
+    ports: Raw = EMPTY
+
+
+class PodVolume(msgspec.Struct, gc=False):
+    """Most are not from a claim; the service account's has another name in every pod."""
+
+    name: str | None = None
+    persistentVolumeClaim: Raw = EMPTY
+    ephemeral: Raw = EMPTY
 
 
 class PodSpec(msgspec.Struct, gc=False):
@@ -71,6 +80,10 @@ class PodSpec(msgspec.Struct, gc=False):
     topologySpreadConstraints: Raw = EMPTY
     resourceClaims: Raw = EMPTY
     schedulingGates: Raw = EMPTY
+    schedulingGroup: Raw = EMPTY
+    workloadRef: Raw = EMPTY
+    hostNetwork: bool | None = None
+    volumes: list[PodVolume] | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False):
@@ -98,33 +111,6 @@ class Amounts(msgspec.Struct):
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
-
-
-class Term(msgspec.Struct):
-    matchExpressions: tuple[Requirement, ...] | None = None
-    matchFields: tuple[Requirement, ...] | None = None
-
-
-class NodeSelectorTerms(msgspec.Struct):
-    nodeSelectorTerms: list[Term] | None = None
-
-
-class NodeAffinity(msgspec.Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: NodeSelectorTerms | None = None
-
-
-class PodAffinity(msgspec.Struct):
-    requiredDuringSchedulingIgnoredDuringExecution: list[Raw] | None = None
-
-
-class Affinity(msgspec.Struct):
-    nodeAffinity: NodeAffinity | None = None
-    podAffinity: PodAffinity | None = None
-    podAntiAffinity: PodAffinity | None = None
-
-
-class Spread(msgspec.Struct):
-    whenUnsatisfiable: str | None = None
 
 
 class Meta(msgspec.Struct):
@@ -212,6 +198,26 @@ class JobWire(msgspec.Struct):
 class LabelSelector(msgspec.Struct):
     matchLabels: dict[str, str] | None = None
     matchExpressions: tuple[Requirement, ...] | None = None
+
+    def noun(self) -> Selector:
+        return Selector(self.matchLabels or {}, self.matchExpressions or ())
+
+
+class Term(msgspec.Struct):
+    """A term of a node selector."""
+
+    matchExpressions: tuple[Requirement, ...] | None = None
+    matchFields: tuple[Requirement, ...] | None = None
+
+    def noun(self) -> NodeTerm:
+        return NodeTerm(self.matchExpressions or (), self.matchFields or ())
+
+
+class NodeSelectorTerms(msgspec.Struct):
+    nodeSelectorTerms: list[Term] | None = None
+
+    def noun(self) -> tuple[NodeTerm, ...]:
+        return tuple(term.noun() for term in self.nodeSelectorTerms or ())
 
 
 class BudgetSpec(msgspec.Struct):

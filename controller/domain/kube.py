@@ -176,7 +176,7 @@ class PodShape(msgspec.Struct, frozen=True, kw_only=True):
     host_ports: tuple[HostPort, ...] = ()
     volumes: tuple[PodVolume, ...] = ()
     device_claims: tuple[PodDeviceClaim, ...] = ()
-    workload: str = ""  # the native PodGroup that it belongs to
+    workload: str = ""  # the native PodGroup that it belongs to; of 1.35: `workload/group/replica key`
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = "default-scheduler"
     priority: int = 0
@@ -186,12 +186,14 @@ class PodShape(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}  # only those in names.POD_ANNOTATIONS
     mirror: bool = False
-    has_claims: bool = False  # resource claims (DRA)
-    inter_pod: bool = False  # required affinity or anti-affinity to pods, or hard topology spread
 
     @property
     def is_daemon(self) -> bool:
         return self.owner_kind == "DaemonSet"
+
+    @property
+    def has_claims(self) -> bool:
+        return bool(self.device_claims)
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -337,6 +339,7 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_consumer: bool = False
     allowed: tuple[NodeTerm, ...] | None = None  # allowedTopologies; None: anywhere
     default: bool = False
+    created: float = 0.0  # of several defaults the newest counts
 
 
 class CsiNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -387,6 +390,7 @@ class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     template: bool = False
     owner_uid: str = ""  # the pod that it was made for
+    owner_name: str = ""  # and which of the pod's `device_claims` it is
     requests: tuple[DeviceRequest, ...] = ()
     constrained: bool = False  # constraints between devices, which nobody here plans for
     allocated: bool = False

@@ -37,6 +37,10 @@ def container(restart: str = "", limits: dict[str, str] | None = None, **request
     return found
 
 
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
+
+
 REQUESTS = [
     ("containers add up", {"containers": [container(cpu="100m"), container(cpu="1")]}, {"cpu": 1100}),
     (
@@ -169,20 +173,217 @@ def test_a_deletion_timestamp_is_the_end_of_the_grace() -> None:
     assert pod(deletionTimestamp="1970-01-01T00:01:00Z").deleting_at == 60.0
 
 
+BY_APP = {"matchLabels": {"app": "a"}}
+APP = kube.Selector({"app": "a"})
+HOST = "kubernetes.io/hostname"
+PARTS: list[tuple[str, dict[str, Any], str, Any]] = [
+    (
+        "an affinity to pods",
+        {"affinity": {"podAffinity": required({"topologyKey": HOST, "labelSelector": BY_APP})}},
+        "affinity",
+        (kube.PodTerm(topology_key=HOST, selector=APP),),
+    ),
+    (
+        "an anti-affinity in other namespaces",
+        {
+            "affinity": {
+                "podAntiAffinity": required(
+                    {"topologyKey": HOST, "namespaces": ["x"], "namespaceSelector": {}, "labelSelector": {}}
+                )
+            }
+        },
+        "anti_affinity",
+        (
+            kube.PodTerm(
+                topology_key=HOST,
+                selector=kube.Selector(),
+                namespaces=("x",),
+                namespace_selector=kube.Selector(),
+            ),
+        ),
+    ),
+    (
+        "a preferred anti-affinity is nobody's rule",
+        {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}},
+        "anti_affinity",
+        (),
+    ),
+    (
+        "a preferred node affinity",
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 7, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+                    ]
+                }
+            }
+        },
+        "preferred_terms",
+        (kube.PreferredTerm(7, kube.NodeTerm((kube.Requirement("a", "Exists"),))),),
+    ),
+    (
+        "a spread with all that it can say",
+        {
+            "topologySpreadConstraints": [
+                {
+                    "topologyKey": "zone", "maxSkew": 3, "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": BY_APP, "minDomains": 2, "nodeAffinityPolicy": "Ignore",
+                    "nodeTaintsPolicy": "Honor", "matchLabelKeys": ["hash"],
+                }
+            ]
+        },
+        "spreads",
+        (
+            kube.Spread(
+                topology_key="zone", max_skew=3, hard=False, selector=APP, min_domains=2,
+                honors_affinity=False, honors_taints=True, match_label_keys=("hash",),
+            ),
+        ),
+    ),
+    (
+        "a spread that leaves the rest to the defaults",
+        {"topologySpreadConstraints": [{"topologyKey": "zone"}]},
+        "spreads",
+        (kube.Spread(topology_key="zone"),),
+    ),
+    (
+        "host ports of containers and sidecars, not of what only starts",
+        {
+            "containers": [{"ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]}],
+            "initContainers": [
+                {"restartPolicy": "Always", "ports": [{"hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]},
+                {"ports": [{"hostPort": 99}]},
+            ],
+        },
+        "host_ports",
+        (kube.HostPort(53, "UDP", "10.0.0.1"), kube.HostPort(8081)),
+    ),
+    (
+        "every port of a pod on the host's network is the host's",
+        {"hostNetwork": True, "containers": [{"ports": [{"containerPort": 80, "hostIP": "0.0.0.0"}]}]},
+        "host_ports",
+        (kube.HostPort(80),),
+    ),
+    (
+        "volumes from claims, named and made for the pod",
+        {
+            "volumes": [
+                {"name": "kube-api-access-x7k2p", "projected": {"sources": []}},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}},
+                {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}},
+                {"name": "more", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+                {"name": "none", "persistentVolumeClaim": None},
+            ]
+        },
+        "volumes",
+        (
+            kube.PodVolume(claim="shared"),
+            kube.PodVolume(name="scratch", ephemeral=True, storage_class="fast"),
+            kube.PodVolume(name="more", ephemeral=True),
+        ),
+    ),
+    (
+        "claims for devices",
+        {
+            "resourceClaims": [
+                {"name": "a", "resourceClaimName": "mine"},
+                {"name": "b", "resourceClaimTemplateName": "each"},
+            ]
+        },
+        "device_claims",
+        (kube.PodDeviceClaim(name="a", claim="mine"), kube.PodDeviceClaim(name="b", template="each")),
+    ),
+    ("a native group", {"schedulingGroup": {"podGroupName": "g"}}, "workload", "g"),
+    (
+        "a group of a workload",
+        {"workloadRef": {"name": "w", "podGroup": "g", "podGroupReplicaKey": "1"}},
+        "workload",
+        "w/g/1",
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("spec", "expected"),
+    ("spec", "field", "expected"), [row[1:] for row in PARTS], ids=[row[0] for row in PARTS]
+)
+def test_what_decides_where_a_pod_runs_is_read(spec: dict[str, Any], field: str, expected: Any) -> None:
+    assert getattr(pod(spec).shape, field) == expected
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_keys_of_the_pods_own_labels_become_part_of_an_affinitys_selector_once(merged: bool) -> None:
+    expressions = [
+        {"key": "hash", "operator": "In", "values": ["1"]},
+        {"key": "tenant", "operator": "NotIn", "values": ["x"]},
+    ]
+    term = {
+        "topologyKey": HOST,
+        "labelSelector": BY_APP | ({"matchExpressions": expressions} if merged else {}),
+        "matchLabelKeys": ["hash", "absent"],
+        "mismatchLabelKeys": ["tenant"],
+    }
+    spec = {"affinity": {"podAntiAffinity": required(term)}}
+    decoder = Decoder()
+    for own in ("1", "2"):
+        if merged and own == "2":
+            continue
+        meta = {"name": "p", "namespace": "n", "uid": own, "labels": {"hash": own, "tenant": "x"}}
+        (found,) = decoder.pod({"metadata": meta, "spec": spec}).shape.anti_affinity
+        assert found.selector == kube.Selector(
+            {"app": "a"},
+            (kube.Requirement("hash", "In", (own,)), kube.Requirement("tenant", "NotIn", ("x",))),
+        )
+
+
+@pytest.mark.parametrize(
+    "spec",
     [
-        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, True),
-        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, True),
-        ({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}}}, False),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, True),
-        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, False),
-        ({"affinity": {}}, False),
-        ({}, False),
+        {"topologySpreadConstraints": [{"maxSkew": "wide"}]},
+        {"containers": [{"ports": [{"hostPort": "http"}]}]},
+        {"volumes": [{"persistentVolumeClaim": {"claimName": 7}}]},
+        {"schedulingGroup": {"podGroupName": 7}},
+        {"affinity": {"podAffinity": required({"topologyKey": 7})}},
     ],
 )
-def test_only_required_rules_about_other_pods_count(spec: dict[str, Any], expected: bool) -> None:
-    assert pod(spec).shape.inter_pod is expected
+def test_a_rule_that_cannot_be_read_lets_the_pod_on_no_node(
+    spec: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        decoder = Decoder()
+        found = [
+            decoder.pod({"metadata": {"name": name, "namespace": "n"}, "spec": spec}).shape.required_terms
+            for name in ("one", "two")
+        ]
+    assert found == [(), ()]
+    assert "n/one" in caplog.text
+    assert "n/two" in caplog.text
+
+
+def test_a_claim_that_cannot_be_read_still_counts_as_one() -> None:
+    assert pod({"resourceClaims": 7}).shape.has_claims
+
+
+def test_what_is_a_pods_own_does_not_make_a_shape_of_its_own() -> None:
+    decoder = Decoder()
+    template = {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}
+
+    def replica(number: int, claim: str) -> kube.Pod:
+        volumes = [
+            {"name": f"kube-api-access-{number}", "projected": {}},
+            {"name": "scratch", "ephemeral": template},
+            {"name": "data", "persistentVolumeClaim": {"claimName": claim}},
+        ]
+        return decoder.pod(
+            {
+                "metadata": {"name": f"p-{number}", "namespace": "n", "uid": str(number)},
+                "spec": {"volumes": volumes},
+            }
+        )
+
+    assert replica(1, "shared").shape is replica(2, "shared").shape
+    assert replica(3, "data-3").shape != replica(4, "data-4").shape
+    assert replica(3, "data-3").shape.requests is replica(4, "data-4").shape.requests
 
 
 def test_required_node_affinity_keeps_expressions_and_fields() -> None:
@@ -255,6 +456,15 @@ def test_every_field_of_a_shape_tells_pods_apart() -> None:
         changed("spec", resources={"requests": {"cpu": "9"}}),
         changed("spec", resourceClaims=[{"name": "c"}]),
         changed("spec", topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]),
+        changed("spec", topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]),
+        changed("spec", hostNetwork=True, containers=[container() | {"ports": [{"containerPort": 1}]}]),
+        changed("spec", containers=[container() | {"ports": [{"containerPort": 1, "hostPort": 2}]}]),
+        changed("spec", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}]),
+        changed("spec", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "b"}}]),
+        changed("spec", volumes=[{"name": "v", "ephemeral": {}}]),
+        changed("spec", volumes=[{"name": "w", "ephemeral": {}}]),
+        changed("spec", schedulingGroup={"podGroupName": "g"}),
+        changed("spec", workloadRef={"name": "w", "podGroup": "g"}),
         changed("spec", containers=[container(cpu="3")]),
         changed("spec", initContainers=[container(cpu="30")]),
         changed("spec", initContainers=[container("Always", cpu="30")]),
@@ -410,6 +620,31 @@ requirement = st.builds(
 requirements = st.lists(requirement, max_size=2).map(tuple)
 term = st.builds(kube.NodeTerm, requirements, requirements)
 toleration = st.builds(kube.Toleration, text, st.sampled_from(["Equal", "Exists"]), text, text)
+selector = st.builds(kube.Selector, mapping, requirements)
+words = st.lists(word, max_size=2).map(tuple)
+pod_term = st.builds(
+    kube.PodTerm,
+    topology_key=text,
+    selector=st.none() | selector,
+    namespaces=words,
+    namespace_selector=st.none() | selector,
+)
+spread = st.builds(
+    kube.Spread, topology_key=text, max_skew=st.integers(1, 9), hard=st.booleans(), selector=st.none() | selector,
+    min_domains=st.none() | st.integers(1, 9), honors_affinity=st.booleans(), honors_taints=st.booleans(),
+    match_label_keys=words,
+)  # fmt: skip
+host_port = st.builds(
+    kube.HostPort,
+    st.integers(1, 65535),
+    st.sampled_from(["TCP", "UDP", "SCTP"]),
+    st.sampled_from(["", "::1"]),
+)
+pod_volume = st.builds(kube.PodVolume, claim=word) | st.builds(
+    kube.PodVolume, name=text, ephemeral=st.just(True), storage_class=st.none() | text
+)
+pod_claim = st.builds(kube.PodDeviceClaim, name=text, claim=text, template=text)
+group = st.text("abc-", max_size=4)
 kept = st.dictionaries(st.sampled_from(sorted(names.POD_ANNOTATIONS)), text, max_size=3)
 shapes = st.builds(
     kube.PodShape,
@@ -425,8 +660,14 @@ shapes = st.builds(
     labels=mapping,
     annotations=kept,
     mirror=st.booleans(),
-    has_claims=st.booleans(),
-    inter_pod=st.booleans(),
+    preferred_terms=st.lists(st.builds(kube.PreferredTerm, st.integers(1, 100), term), max_size=2).map(tuple),
+    affinity=st.lists(pod_term, max_size=2).map(tuple),
+    anti_affinity=st.lists(pod_term, max_size=2).map(tuple),
+    spreads=st.lists(spread, max_size=2).map(tuple),
+    host_ports=st.lists(host_port, max_size=3, unique=True).map(tuple),
+    volumes=st.lists(pod_volume, max_size=3).map(tuple),
+    device_claims=st.lists(pod_claim, max_size=2).map(tuple),
+    workload=group | st.builds("{}/{}/{}".format, group, group, group),
 )
 waiting = st.builds(
     kube.Pod, namespace=word, name=word, uid=word, shape=shapes, phase=st.sampled_from(["Pending", "Unknown"]),

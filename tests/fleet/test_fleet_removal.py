@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError
 from controller.domain.cloudthings import Instance, Volume
-from controller.domain.kube import DisruptionBudget, Selector
+from controller.domain.kube import DisruptionBudget, PodDeviceClaim, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused, Unknown
 from controller.domain.reason import Reason
@@ -86,7 +86,14 @@ def a_gpu_pod(world: World, machine: Machine) -> None:
 
 
 def a_claim(world: World, machine: Machine) -> None:
-    pod = make_pod("dra", world.time.now, gpus=0, node=machine.name, has_claims=True, owner_kind="ReplicaSet")
+    pod = make_pod(
+        "dra",
+        world.time.now,
+        gpus=0,
+        node=machine.name,
+        device_claims=(PodDeviceClaim(name="gpu"),),
+        owner_kind="ReplicaSet",
+    )
     world.town.pods[pod.key] = pod
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.domain.kube import Job
+from controller.domain.kube import Job, PodDeviceClaim
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.demand import duration
@@ -51,7 +51,7 @@ def test_an_unschedulable_pod_that_asks_for_gpus_is_demand(fields: dict[str, Any
         ({"scheduler": "volcano"}, "planning.scheduler_names allows default-scheduler"),
         ({"namespace": "ignored"}, "planning.ignore_namespaces contains ignored"),
         ({"annotations": {"gpu-autoscaler/ignore": "true"}}, "gpu-autoscaler/ignore=true"),
-        ({"scheduler": "volcano", "has_claims": True}, "scheduler is volcano"),
+        ({"scheduler": "volcano", "device_claims": (PodDeviceClaim(name="gpu"),)}, "scheduler is volcano"),
     ],
 )
 def test_a_gpu_pod_that_is_no_demand_says_why(fields: dict[str, Any], words: str) -> None:
@@ -81,7 +81,7 @@ def test_pods_that_never_need_a_new_gpu_are_passed_over(fields: dict[str, Any]) 
 
 
 def test_a_pod_with_resource_claims_is_told_that_they_are_not_planned_for() -> None:
-    decided = plan(world(pods=(pod(gpus=0, has_claims=True),)))
+    decided = plan(world(pods=(pod(gpus=0, device_claims=(PodDeviceClaim(name="gpu"),)),)))
     assert decided.actions == ()
     assert decided.pods["default/train"].code is Reason.DRA_UNSUPPORTED
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import DisruptionBudget, Node, Pod, Selector
+from controller.domain.kube import DisruptionBudget, Node, Pod, PodDeviceClaim, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import MarkIdle, Plan, Retire, Snapshot
 from controller.domain.policy import Pool
@@ -88,7 +88,7 @@ def test_a_machine_is_not_idle_for_longer_than_it_is_ready() -> None:
     [
         (pod("p", node=NAME), True),
         (pod("p", 0, node=NAME, requests={"nvidia.com/mig-1g.10gb": 1}), True),
-        (pod("p", 0, node=NAME, has_claims=True, owner_kind="ReplicaSet"), True),
+        (pod("p", 0, node=NAME, device_claims=(PodDeviceClaim(name="gpu"),), owner_kind="ReplicaSet"), True),
         (pod("p", node=NAME, deleting_at=NOW + 5), True),
         (pod("p", node=NAME, priority=-100), True),  # on purpose: work is not hurt, however unimportant
         (pod("p", node=NAME, phase="Pending"), True),
