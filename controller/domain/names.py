@@ -27,6 +27,7 @@ LABEL_OS = "kubernetes.io/os"
 
 POD_GANG = PREFIX + "gang"
 POD_GANG_SIZE = PREFIX + "gang-size"
+POD_GANG_ONE_LOCATION = PREFIX + "gang-one-location"
 POD_IGNORE = PREFIX + "ignore"
 POD_MIN_AGE = PREFIX + "min-age"
 DO_NOT_DISRUPT = PREFIX + "do-not-disrupt"
@@ -34,10 +35,42 @@ KARPENTER_DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 CA_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 CA_POD_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 CA_SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
+# How batch systems mark the pods that belong together. Labels unless said otherwise.
+COSCHEDULING_GROUPS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
+COSCHEDULING_OLD_SIZE = "pod-group.scheduling.sigs.k8s.io/min-available"
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"  # annotation
+KAI_GROUP = "pod-group-name"  # annotation
+KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
+KUEUE_GROUP_COUNT = "kueue.x-k8s.io/pod-group-total-count"  # annotation
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"  # annotation
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_PART = "jobset.sigs.k8s.io/replicatedjob-name"
+JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
+JOBSET_JOBS = "jobset.sigs.k8s.io/global-replicas"
+KUBEFLOW_JOB = "training.kubeflow.org/job-name"
+RAY_CLUSTER = "ray.io/cluster"
+RAY_GANG = "ray.io/gang-scheduling-enabled"
+
+# KAI's shares of a GPU: annotations of pods that request none.
+KAI_FRACTION = "gpu-fraction"
+KAI_MEMORY = "gpu-memory"  # MiB
+KAI_DEVICES = "gpu-fraction-num-devices"
+
 POD_ANNOTATIONS = frozenset(
     {
         POD_GANG,
         POD_GANG_SIZE,
+        POD_GANG_ONE_LOCATION,
+        VOLCANO_GROUP,
+        KAI_GROUP,
+        KUEUE_GROUP_COUNT,
+        LWS_SIZE,
+        KAI_FRACTION,
+        KAI_MEMORY,
+        KAI_DEVICES,
         POD_IGNORE,
         POD_MIN_AGE,
         DO_NOT_DISRUPT,

@@ -20,6 +20,15 @@ PREFER_SPOT = "prefer_spot"
 PREFER_ON_DEMAND = "prefer_on_demand"
 ON_DEMAND_ONLY = "on_demand_only"
 
+# Words by which queueing systems call a pod unschedulable that waits for its queue's quota, not for machines.
+QUOTA_MESSAGES = (
+    r"quota has reached the allowable limit",  # KAI
+    r"[Nn]on-preemptible workload is over quota",  # KAI
+    r"because ElasticQuota .* is more than Max",  # scheduler-plugins, CapacityScheduling
+    r"total ElasticQuota used is more than min",
+    r"queue resource quota insufficient",  # Volcano
+)
+
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
     name: str
@@ -98,6 +107,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
+    gangs_in_one_location: bool = False
+    quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     VOLUME = "volume"
     RESOURCES = "resources"
     GANG_INCOMPLETE = "gang_incomplete"
+    QUOTA_BLOCKED = "quota_blocked"
     DRA_UNSUPPORTED = "dra_unsupported"
     LIMIT_GPUS = "limit_gpus"
     LIMIT_MACHINES = "limit_machines"
@@ -89,6 +90,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.VOLUME: "The pod's volumes cannot be used on any machine that the pools may buy.",
     Reason.RESOURCES: "No machine that the pools may buy has the CPU, memory or other resources beside the GPUs.",
     Reason.GANG_INCOMPLETE: "The pod's gang cannot be completed, so nothing is bought for it.",
+    Reason.QUOTA_BLOCKED: "A queueing system holds the pod back until its queue has quota; a machine would not help.",
     Reason.DRA_UNSUPPORTED: "The pod's resource claims are of a form that is not planned for.",
     Reason.LIMIT_GPUS: "A limit on the number of GPUs is reached.",
     Reason.LIMIT_MACHINES: "A limit on the number of machines is reached.",

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from controller.domain import names
 from controller.domain.kube import Pod
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
+from controller.planning import gangs, together
+from controller.planning.gangs import Gang
+from controller.planning.quota import Quota
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(d|h|ms|m|s)", re.ASCII)
@@ -37,38 +42,54 @@ def duration(text: str) -> float | None:
     return seconds if seconds <= _LONGEST else None
 
 
-def gather(snapshot: Snapshot) -> tuple[list[Pod], dict[str, Explanation], float | None]:
-    """Demand in planning order, explanations for GPU pods that are none yet, and when to look again."""
-    policy = snapshot.policy
-    declared = policy.gpu_resources
-    demand: list[Pod] = []
+class Demand(msgspec.Struct):
+    """Demand in planning order, and why the other waiting GPU pods are none (yet)."""
+
+    pods: list[Pod] = []
     told: dict[str, Explanation] = {}
-    wake: list[float] = []
-    incomplete = _jobs_being_created(snapshot, wake)
+    wake: float | None = None  # when time alone makes demand
+    gangs: dict[str, Gang] = {}  # by the key of each pod of demand that belongs to one
+
+
+def gather(snapshot: Snapshot) -> Demand:
+    declared = snapshot.policy.gpu_resources
+    found = Demand()
+    wakes: list[float] = []
+    members = gangs.find(snapshot)
+    gang_of = {pod.key: gang for gang in members.values() for pod in gang.pods}
+    called = {key for key, gang in members.items() if gang.pending}
+    incomplete = _jobs_being_created(snapshot, wakes)
+    quota = Quota(snapshot.policy.quota_messages)
     for pod in snapshot.pods:
         shape = pod.shape
         if pod.node or pod.finished or shape.is_daemon or shape.mirror:
             continue
         if not shape.has_claims and not uses_accelerator(shape.requests, declared):
             continue
-        if (why := _no_demand(pod, snapshot)) is not None:
-            told[pod.key] = why
+        gang = gang_of.get(pod.key)
+        if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
+            found.told[pod.key] = why
         elif (age := _min_age(shape.annotations)) and (ready_at := pod.created + age) > snapshot.now:
-            told[pod.key] = Explanation(
+            found.told[pod.key] = Explanation(
                 Reason.TOO_YOUNG, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
             )
-            wake.append(ready_at)
-        elif shape.owner_uid in incomplete:
-            told[pod.key] = Explanation(
+            wakes.append(ready_at)
+        elif (why := quota.blocks(pod)) is not None:
+            found.told[pod.key] = why
+        elif gang is None and shape.owner_uid in incomplete:
+            found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
         else:
-            demand.append(pod)
-    demand.sort(key=lambda pod: _order(pod, declared))
-    return demand, told, min(wake, default=None)
+            found.pods.append(pod)
+    together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
+    found.pods = [pod for pod in found.pods if pod.key not in found.told]
+    found.pods = in_line(found.pods, found.gangs, declared)
+    found.wake = min(wakes, default=None)
+    return found
 
 
-def _no_demand(pod: Pod, snapshot: Snapshot) -> Explanation | None:
+def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation | None:
     """Why a waiting pod that asks for GPUs is none of our business, or not yet."""
     shape, policy = pod.shape, snapshot.policy
     if shape.annotations.get(names.POD_IGNORE) == "true":
@@ -86,7 +107,7 @@ def _no_demand(pod: Pod, snapshot: Snapshot) -> Explanation | None:
         words = "the pod is held back by its scheduling gates"
     elif pod.nominated:
         words = f"the scheduler makes place for it on node {pod.nominated} by preemption"
-    elif pod.unschedulable_since is None:
+    elif pod.unschedulable_since is None and not sibling_waits:
         words = "the scheduler has not called it unschedulable"
     elif shape.has_claims:
         return Explanation(
@@ -98,11 +119,33 @@ def _no_demand(pod: Pod, snapshot: Snapshot) -> Explanation | None:
     return Explanation(Reason.NOT_DEMAND, words)
 
 
-def _order(pod: Pod, declared: frozenset[str]) -> tuple[int, int, int, float, str]:
-    """Priority, then GPUs, then CPU, descending; then age and name, so that the order is total."""
-    requests = pod.shape.requests
-    gpus = sum(units for name, units in requests.items() if is_accelerator(name, declared))
-    return (-pod.shape.priority, -gpus, -requests.get("cpu", 0), pod.created, pod.key)
+def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:
+    """By priority, then gangs (whole, largest first), then GPUs and CPU descending; then age and name."""
+    gpus = {pod.key: _gpus(pod, declared) for pod in pods}
+    together: dict[str, tuple[int, int, float]] = {}
+    for pod in pods:
+        gang = gang_of.get(pod.key)
+        if gang is not None:
+            priority, all_gpus, first = together.get(gang.key, (pod.shape.priority, 0, pod.created))
+            together[gang.key] = (
+                max(priority, pod.shape.priority),
+                all_gpus + gpus[pod.key],
+                min(first, pod.created),
+            )
+
+    def place(pod: Pod) -> tuple[int, int, int, float, str, int, int, float, str]:
+        gang = gang_of.get(pod.key)
+        alone = (-gpus[pod.key], -pod.shape.requests.get("cpu", 0), pod.created, pod.key)
+        if gang is None:
+            return (-pod.shape.priority, 1, 0, 0.0, "", *alone)
+        priority, all_gpus, first = together[gang.key]
+        return (-priority, 0, -all_gpus, first, gang.key, *alone)
+
+    return sorted(pods, key=place)
+
+
+def _gpus(pod: Pod, declared: frozenset[str]) -> int:
+    return sum(units for name, units in pod.shape.requests.items() if is_accelerator(name, declared))
 
 
 def _min_age(annotations: Mapping[str, str]) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement, Taint
+from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement, Selector, Taint
 from controller.domain.resources import PODS, Resources, is_accelerator
 
 
@@ -26,22 +26,54 @@ class Ask:
     scarce: tuple[str, int]  # the accelerator that it asks the most of
 
 
-def asks(pods: Iterable[Pod], declared: frozenset[str]) -> list[Ask]:
+def watched_labels(pods: Iterable[Pod]) -> frozenset[str] | None:
+    """The keys of pods' labels that some pod's rules look at; None: no pod has such rules."""
+    shapes = {id(pod.shape): pod.shape for pod in pods if not pod.finished}
+    selectors: list[Selector | None] = []
+    keys: set[str] = set()
+    for shape in shapes.values():
+        if shape.affinity or shape.anti_affinity or shape.spreads:
+            selectors += [term.selector for term in (*shape.affinity, *shape.anti_affinity)]
+            selectors += [spread.selector for spread in shape.spreads]
+            keys.update(key for spread in shape.spreads for key in spread.match_label_keys)
+    for selector in selectors:
+        if selector is not None:
+            keys.update(selector.labels)
+            keys.update(condition.key for condition in selector.expressions)
+    return frozenset(keys) if selectors else None
+
+
+def asks(pods: Iterable[Pod], declared: frozenset[str], watched: frozenset[str] | None = None) -> list[Ask]:
+    """Pods that differ in labels which no rule looks at are alike."""
     profiles: dict[bytes, int] = {}
     kinds: dict[bytes, int] = {}
-    shapes: dict[int, tuple[PodShape, Ask]] = {}
+    shapes: dict[tuple[int, str], tuple[PodShape, Ask]] = {}
     found = []
     for pod in pods:
         shape = pod.shape
-        known = shapes.get(id(shape))
+        own = f"{pod.namespace}/{pod.name}" if shape.volumes else pod.namespace if watched is not None else ""
+        known = shapes.get((id(shape), own))
         if known is None:
-            text = msgspec.json.encode((shape.node_selector, shape.required_terms, shape.tolerations))
+            text = msgspec.json.encode(
+                (
+                    shape.node_selector,
+                    shape.required_terms,
+                    shape.tolerations,
+                    shape.preferred_terms,
+                    shape.host_ports,
+                    shape.volumes,
+                    own,
+                )
+            )
+            if watched is not None:
+                seen = sorted((key, value) for key, value in shape.labels.items() if key in watched)
+                text += msgspec.json.encode((seen, shape.affinity, shape.anti_affinity, shape.spreads))
             profile = profiles.setdefault(text, len(profiles))
             kind = kinds.setdefault(text + msgspec.json.encode(shape.requests), len(kinds))
             wanted = [(n, u) for n, u in sorted(shape.requests.items()) if is_accelerator(n, declared)]
             scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
             needs = {name: units for name, units in with_place(shape.requests).items() if units}
-            known = shapes[id(shape)] = (shape, Ask(pod, kind, profile, needs, scarce))
+            known = shapes[(id(shape), own)] = (shape, Ask(pod, kind, profile, needs, scarce))
         found.append(known[1] if known[1].pod is pod else replace(known[1], pod=pod))
     return found
 

@@ -34,7 +34,8 @@ from controller.planning.sites import existing
 def plan(snapshot: Snapshot) -> Plan:
     snapshot = in_order(at_paid_prices(snapshot))
     declared = snapshot.policy.gpu_resources
-    demand, told, wake = gather(snapshot)
+    found = gather(snapshot)
+    demand, told, wake = found.pods, found.told, found.wake
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)

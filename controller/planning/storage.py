@@ -1,0 +1,174 @@
+"""What a pod's volumes say about its node: where they are, where they could be made, how many fit.
+
+A claim that is bound is where its PersistentVolume is. One that waits for its first consumer can go where a
+free volume of its class is, or where the class may make one. A local volume names one host for ever, so the
+host that a pod's own affinity names does not matter beside it only in so far as both must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.domain.kube import NodeTerm, Pod, PodVolume, Requirement, StorageClass, Volume, VolumeClaim
+from controller.domain.plan import Snapshot
+
+_NOT_MADE = ("", "kubernetes.io/no-provisioner")
+_ZONES = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the volumes of one pod ask of its node."""
+
+    wrong: str = ""  # why no node will do, in words
+    all_of: tuple[tuple[NodeTerm, ...], ...] = ()  # of each of these one term must match
+    zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a node that has the key must have one of the values
+    choices: tuple[tuple[Volume, ...], ...] = ()  # of each of these one volume is taken for good
+    attached: tuple[tuple[str, str], ...] = ()  # CSI driver and volume, for the limits of nodes
+    alone: tuple[str, ...] = ()  # claims that only one pod may use at a time
+
+    @property
+    def free_of_rules(self) -> bool:
+        return self == NOTHING
+
+
+NOTHING = Held()
+
+
+class Storage:
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = {claim.key: claim for claim in snapshot.volume_claims}
+        self._volumes = {volume.name: volume for volume in snapshot.volumes}
+        self._classes = {kind.name: kind for kind in snapshot.storage_classes}
+        defaults = sorted(kind.name for kind in snapshot.storage_classes if kind.default)
+        self._default = defaults[-1] if defaults else ""
+        self._limits = {node.name: node.limits for node in snapshot.csi_nodes}
+        self.used_alone = self._exclusive(snapshot.pods)
+
+    def limits(self, node: str) -> Mapping[str, int]:
+        return self._limits.get(node, {})
+
+    @property
+    def limited(self) -> bool:
+        return any(self._limits.values())
+
+    def _exclusive(self, pods: Sequence[Pod]) -> set[str]:
+        single = {key for key, claim in self._claims.items() if "ReadWriteOncePod" in claim.access_modes}
+        if not single:
+            return set()
+        return {
+            key
+            for pod in pods
+            if pod.node and not pod.finished
+            for key in (_key(pod, volume) for volume in pod.shape.volumes)
+            if key in single
+        }
+
+    def held(self, pod: Pod) -> Held:
+        if not pod.shape.volumes:
+            return NOTHING
+        all_of: list[tuple[NodeTerm, ...]] = []
+        zones: list[tuple[str, tuple[str, ...]]] = []
+        choices: list[tuple[Volume, ...]] = []
+        attached: set[tuple[str, str]] = set()
+        alone: list[str] = []
+        for volume in pod.shape.volumes:
+            key = _key(pod, volume)
+            claim = self._claims.get(key)
+            name = key.partition("/")[2]
+            if claim is None:
+                return Held(wrong=f"claim {name} does not exist")
+            if claim.deleting:
+                return Held(wrong=f"claim {name} is being deleted")
+            if claim.phase == "Lost":
+                return Held(wrong=f"claim {name} has lost its volume")
+            if "ReadWriteOncePod" in claim.access_modes:
+                if key in self.used_alone:
+                    return Held(wrong=f"claim {name} is ReadWriteOncePod, and another pod uses it")
+                alone.append(key)
+            if claim.volume:
+                bound = self._volumes.get(claim.volume)
+                if bound is None:
+                    return Held(wrong=f"volume {claim.volume} of claim {name} does not exist")
+                if bound.terms is not None:
+                    all_of.append(bound.terms)
+                zones += _zones_of(bound)
+                if bound.driver:
+                    attached.add((bound.driver, bound.name))
+                continue
+            kind = self._classes.get(self._default if claim.storage_class is None else claim.storage_class)
+            if kind is None or not kind.waits_for_consumer:
+                return Held(wrong=f"claim {name} is not bound to a volume, and none waits for its pod")
+            if claim.selected_node:
+                all_of.append(
+                    (NodeTerm(fields=(Requirement("metadata.name", "In", (claim.selected_node,)),)),)
+                )
+            free = self._free(claim, kind)
+            made = kind.provisioner not in _NOT_MADE
+            if not made:
+                if not free:
+                    return Held(wrong=f"no free volume of class {kind.name} is left for claim {name}")
+                choices.append(free)
+            elif kind.allowed is not None and kind.allowed:
+                everywhere = any(volume.terms is None for volume in free)
+                if not everywhere:
+                    nearby = tuple(term for volume in free for term in volume.terms or ())
+                    all_of.append((*kind.allowed, *nearby))
+            if made:
+                attached.add((kind.provisioner, key))
+        return Held(
+            all_of=tuple(all_of),
+            zones=tuple(zones),
+            choices=tuple(choices),
+            attached=tuple(sorted(attached)),
+            alone=tuple(alone),
+        )
+
+    def _free(self, claim: VolumeClaim, kind: StorageClass) -> tuple[Volume, ...]:
+        """Volumes that the claim could be bound to: the smallest first, as the scheduler takes them."""
+        found = [
+            volume
+            for volume in self._volumes.values()
+            if volume.storage_class == kind.name
+            and not volume.deleting
+            and volume.claim in ("", claim.key)
+            and (volume.claim == claim.key or volume.phase == "Available")
+            and volume.capacity >= claim.requested
+            and set(claim.access_modes) <= set(volume.access_modes)
+        ]
+        return tuple(sorted(found, key=lambda v: (v.claim != claim.key, v.capacity, v.name)))
+
+    def attached(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """The CSI volumes of a pod that runs, by driver."""
+        found = set()
+        for volume in pod.shape.volumes:
+            key = _key(pod, volume)
+            claim = self._claims.get(key)
+            if claim is None:
+                continue
+            bound = self._volumes.get(claim.volume)
+            if bound is not None and bound.driver:
+                found.add((bound.driver, bound.name))
+            elif bound is None:
+                kind = self._classes.get(
+                    self._default if claim.storage_class is None else claim.storage_class
+                )
+                if kind is not None and kind.provisioner not in _NOT_MADE:
+                    found.add((kind.provisioner, key))
+        return tuple(sorted(found))
+
+
+def _key(pod: Pod, volume: PodVolume) -> str:
+    return (
+        f"{pod.namespace}/{pod.name}-{volume.name}" if volume.ephemeral else f"{pod.namespace}/{volume.claim}"
+    )
+
+
+def _zones_of(volume: Volume) -> list[tuple[str, tuple[str, ...]]]:
+    return [(key, tuple(sorted(volume.labels[key].split("__")))) for key in _ZONES if key in volume.labels]
