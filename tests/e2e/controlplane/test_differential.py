@@ -15,6 +15,7 @@ import pytest
 from tests.e2e.controlplane.differential import run
 from tests.e2e.controlplane.differential.compared import Comparison
 from tests.e2e.controlplane.differential.reality import Bare, Reality
+from tests.e2e.controlplane.differential.sets import Carried, Sets
 
 FEW, MANY = 400, 5000
 MOST = int(os.environ.get("DIFF_MOST", "3"))  # differences that are looked for before the run ends
@@ -68,3 +69,30 @@ def test_a_pod_binds_if_and_only_if_the_planner_finds_a_node_and_to_none_but_tho
 @pytest.mark.full(limit=3600)
 def test_thousands_of_pods_bind_where_the_planner_says_and_nowhere_else(comparison: Comparison) -> None:
     pods_agree(comparison, seed_of(str(random.randrange(10**6))), MANY, seconds=180)
+
+
+def sets_work(reality: Reality, seed: str, count: int) -> None:
+    print(f"DIFF_SEED={seed} DIFF_SETS={count}")
+    sets, planned, at_once = Sets(reality), 0, 0
+    for number in range(count):
+        one = f"{seed}-{number}"
+        found = sets.carried_out(one)
+        assert not broken(found), f"DIFF_SEED={seed}, set {number}: {broken(found)}\n{found.told()}"
+        assert not found.unbound, f"DIFF_SEED={seed}, set {number}\n{found.told()}"
+        planned += len(found.planned)
+    print(f"{count} sets, {planned} pods planned, all bound as planned")
+    assert planned > count
+
+
+def broken(found: Carried) -> list[str]:
+    """What the independent verifier objects to."""
+    return [str(each) for each in verify(found.snapshot, found.plan)]
+
+
+def test_every_planned_pod_binds_on_nodes_made_as_they_were_predicted(reality: Reality) -> None:
+    sets_work(reality, seed_of("1"), 3)
+
+
+@pytest.mark.full(limit=3600)
+def test_every_pod_of_many_random_sets_binds_as_planned(reality: Reality) -> None:
+    sets_work(reality, seed_of(str(random.randrange(10**6))), int(os.environ.get("DIFF_SETS") or 60))

@@ -10,13 +10,13 @@ from tests.e2e.controlplane.differential.worlds import NAMESPACES, Json
 HOST, ZONE, REGION = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 NODE_LABELS = {
     "disk": ["ssd", "hdd", ""],
-    "gen": ["1", "3", "5", "9", "-2", "007", "abc"],
+    "gen": ["1", "3", "5", "9", "007", "1_0", "9223372036854775808", "abc"],
     "nvidia.com/gpu.product": ["NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"],
     "gpu-autoscaler/gpu": ["a100-80gb", "h100"],
 }
 ZONES = {"za": "r1", "zb": "r1", "zc": "r2"}
 POD_LABELS = {"app": ["x", "y", "z"], "tier": ["1", "2"], "rev": ["v1", "v2"]}
-TAINTS = {"team": ["ml", "web", ""], "gpu": ["present"], "weight": ["1", "5", "x"]}
+TAINTS = {"team": ["ml", "web", ""], "gpu": ["present"], "weight": ["1", "5", "1_0", "x"]}
 EFFECTS = ["NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 KEYS = [HOST, ZONE, ZONE, REGION, "disk", "nowhere"]
 REQUIRED, PREFERRED = (
@@ -69,7 +69,7 @@ def node_expression(chance: Chance, hosts: list[str]) -> Json:
     key = "gen" if operator in ("Gt", "Lt") and chance.of(0.8) else chance.choice(sorted(known))
     one: Json = {"key": key, "operator": operator}
     if operator in ("Gt", "Lt"):
-        one["values"] = [chance.choice(["0", "3", "4", "-3", "7"])]
+        one["values"] = [chance.choice(["0", "3", "4", "7", "1000"])]
     elif operator in ("In", "NotIn"):
         one["values"] = chance.some(known[key], 3)
     return one

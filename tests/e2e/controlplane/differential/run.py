@@ -22,11 +22,13 @@ class Tally:
 
     count: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
     differences: list[Both] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
     def add(self, seen: Both | Refused, case: Case) -> None:
         if isinstance(seen, Refused):
+            self.refusals[str(seen)[:200]] += 1
             self.count["refused by the API server"] += 1
             return
         self.count["pods"] += 1
