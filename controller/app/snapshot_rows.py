@@ -139,7 +139,7 @@ def located(text: str, row: Any) -> str:
     return f"{text}: {shown(value)}" if value is not row else text
 
 
-def named(decode: Callable[[Any], T]) -> Callable[[Any], T]:
+def named(decode: Callable[[Any], T], spaced: bool = True) -> Callable[[Any], T]:
     """What a person may leave out: the namespace, and a UID that nobody else has."""
 
     def convert(row: Any) -> T:
@@ -149,7 +149,9 @@ def named(decode: Callable[[Any], T]) -> Callable[[Any], T]:
         if not meta.get("name"):
             raise SnapshotError("metadata.name: missing; expected a Kubernetes object with a name")
         words("metadata.name", meta["name"])
-        meta.setdefault("uid", f"{meta['namespace']}/{meta['name']}")
+        if not spaced:
+            meta.pop("namespace")
+        meta.setdefault("uid", f"{meta.get('namespace', '')}/{meta['name']}".lstrip("/"))
         return decode(_floats({**row, "metadata": meta}))
 
     return convert

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from controller.app.kind_rows import kind_rows, order
 from controller.app.snapshot_rows import (
     SnapshotError,
     Strict,
@@ -36,7 +37,8 @@ from controller.app.snapshot_rows import (
     time_of_picture,
     words,
 )
-from controller.cluster import encode
+from controller.cluster import encode, kinds
+from controller.cluster.kinds import Kind
 from controller.config.load import load_dict, show
 from controller.config.policy import to_policy
 from controller.config.settings import Settings
@@ -47,20 +49,19 @@ from controller.domain.quantity import to_kubernetes
 __all__ = ["KEYS", "SnapshotError", "from_json", "read", "to_json", "write"]
 
 T = TypeVar("T")
+K = TypeVar("K", bound=msgspec.Struct)
 
-# Kubernetes objects that a later planner looks at; a snapshot that carries them already is no mistake.
+# Kubernetes objects that are not looked at; a snapshot that carries them is no mistake.
 NOT_LOOKED_AT = frozenset(
-    {
-        "currency", "namespaces", "priorityclasses", "persistentvolumes", "persistentvolumeclaims", "storageclasses",
-        "csinodes", "limitranges", "resourceclaims", "resourceslices", "deviceclasses", "podgroups", "runtimeclasses",
-    }
-)  # fmt: skip
+    {"currency", "priorityclasses", "runtimeclasses", "deviceclasses", "resourceslices"}
+)
 
 KEYS = frozenset(
     {
-        "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "machines", "offers",
-        "refusals", "observed", "launches", "scripts_free", "spent_this_month", "pause", "disappointed",
-        "given_up", "in_vain",
+        "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
+        "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
+        "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
+        "scripts_free", "spent_this_month", "pause", "disappointed", "given_up", "in_vain",
     }
 )  # fmt: skip
 
@@ -78,6 +79,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "daemonsets": [encode.daemon_set(daemon) for daemon in snapshot.daemonsets],
         "jobs": [encode.job(job) for job in snapshot.jobs],
         "poddisruptionbudgets": [encode.budget(budget) for budget in snapshot.budgets],
+        **kind_rows(snapshot),
         "machines": [msgspec.to_builtins(machine) for machine in snapshot.machines],
         "offers": [_offer_json(offer) for offer in snapshot.offers],
         "refusals": [msgspec.to_builtins(refusal) for refusal in snapshot.refusals],
@@ -121,6 +123,15 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
         daemonsets=_unique(data, "daemonsets", named(decoder.daemon_set), lambda d: (d.namespace, d.name)),
         jobs=_unique(data, "jobs", named(decoder.job), lambda job: (job.namespace, job.name)),
         budgets=_unique(data, "poddisruptionbudgets", named(decoder.budget), lambda b: (b.namespace, b.name)),
+        namespaces=_kind(data, kinds.NAMESPACES, decoder),
+        volume_claims=_kind(data, kinds.VOLUME_CLAIMS, decoder),
+        volumes=_kind(data, kinds.VOLUMES, decoder),
+        storage_classes=_kind(data, kinds.STORAGE_CLASSES, decoder),
+        csi_nodes=_kind(data, kinds.CSI_NODES, decoder),
+        limit_ranges=_kind(data, kinds.LIMIT_RANGES, decoder),
+        pod_groups=_kind(data, kinds.ANY_POD_GROUP, decoder),
+        device_claims=_kind(data, kinds.DEVICE_CLAIMS, decoder)
+        + _kind(data, kinds.DEVICE_CLAIM_TEMPLATES, decoder),
         machines=tuple(filled_in(found, offers) for found in machines),
         offers=offers,
         refusals=tuple(sorted(_each(data, "refusals", refusal), key=lambda r: (r.offer, r.until))),
@@ -204,8 +215,16 @@ def _unique(
     rows = sorted(_each(data, key, convert), key=name)
     for one, other in pairwise(rows):
         if name(one) == name(other):
-            raise SnapshotError(f"{key}: {'/'.join(name(one))} is there twice; expected each name once")
+            raise SnapshotError(
+                f"{key}: {'/'.join(filter(None, name(one)))} is there twice; expected each name once"
+            )
     return tuple(rows)
+
+
+def _kind(data: Mapping[str, Any], kind: Kind[K], decoder: Strict) -> tuple[K, ...]:
+    """The objects of one of the rarer kinds."""
+    decode = decoder.versioned(kind)
+    return _unique(data, kind.plural, named(lambda row: decode(row)[0], spaced=kind.spaced), order)
 
 
 def _offer_json(offer: Offer) -> dict[str, Any]:

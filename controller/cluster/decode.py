@@ -10,19 +10,20 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from controller.cluster import stamps, wire
-from controller.cluster.requests import UNREADABLE, Warn
+from controller.cluster.kinds import Kind
+from controller.cluster.requests import Warn, amounts
 from controller.cluster.shapes import Shapes, is_absent
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Taint
-from controller.domain.quantity import QuantityError, scheduler_units
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 W = TypeVar("W", bound=wire.Wire)
+K = TypeVar("K", bound=msgspec.Struct)
 Source = bytes | msgspec.Raw | Mapping[str, object]
 MOST_COMPLAINTS = 1000
 
@@ -82,6 +83,18 @@ class Decoder:
 
     def versioned_budget(self, source: Source) -> tuple[DisruptionBudget, str]:
         return self._decoded("disruption budget", _budget, self._as_budget, source)
+
+    def versioned(self, kind: Kind[K]) -> Callable[[Source], tuple[K, str]]:
+        """How an object of one of the rarer kinds is decoded."""
+
+        def make(found: Any) -> K:
+            meta: wire.Meta = found.metadata
+            what = (
+                f"{kind.said} {meta.namespace}/{meta.name}" if meta.namespace else f"{kind.said} {meta.name}"
+            )
+            return kind.make(found, lambda field, text: self._complain(what, field, text))
+
+        return lambda source: self._decoded(kind.said, kind.decode, make, source)
 
     def _decoded(
         self, kind: str, decode: Callable[[bytes | msgspec.Raw], W], make: Callable[[W], T], source: Source
@@ -146,12 +159,12 @@ class Decoder:
             name=sys.intern(meta.name),
             uid=meta.uid,
             provider_id=spec.providerID or "",
-            labels=_interned(meta.labels),
+            labels=wire.interned(meta.labels),
             annotations=_annotations(meta.annotations),
             taints=tuple(Taint(t.key, t.value or "", t.effect) for t in spec.taints or ()),
             unschedulable=bool(spec.unschedulable),
-            capacity=_amounts(status.capacity, "status.capacity", warn),
-            allocatable=_amounts(status.allocatable, "status.allocatable", warn),
+            capacity=amounts(status.capacity, "status.capacity", warn),
+            allocatable=amounts(status.allocatable, "status.allocatable", warn),
             ready=ready is not None,
             ready_since=self._time(ready.lastTransitionTime, "status.conditions", warn) if ready else None,
             created=self._time(meta.creationTimestamp, "metadata.creationTimestamp", warn) or 0.0,
@@ -230,23 +243,8 @@ class Decoder:
         log.warning("cannot read %s%s: %s", what, f", {field}" if field else "", text)
 
 
-def _interned(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    """A thousand nodes repeat the same thirty keys and mostly the same values."""
-    return {sys.intern(key): sys.intern(value) for key, value in (labels or {}).items()}
-
-
 def _annotations(annotations: msgspec.Struct | None) -> Mapping[str, str]:
     if annotations is None:
         return {}
     values = msgspec.structs.astuple(annotations)
     return {key: value for key, value in zip(wire.NODE_KEYS, values, strict=True) if value is not None}
-
-
-def _amounts(amounts: Mapping[str, str | int | float] | None, field: str, warn: Warn) -> Mapping[str, int]:
-    found: dict[str, int] = {}
-    for name, text in (amounts or {}).items():
-        try:
-            found[sys.intern(name)] = min(UNREADABLE, scheduler_units(name, str(text)))
-        except QuantityError as error:
-            warn(f"{field}[{name}]", str(error))  # left out: what cannot be read is not there to be used
-    return found

@@ -38,7 +38,7 @@ _GROUPS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps
 
 def pod(found: Pod) -> Obj:
     shape = found.shape
-    meta = _meta(found, created=found.created)
+    meta = meta_of(found, created=found.created)
     if found.deleting_at is not None:
         meta["deletionTimestamp"] = stamp(found.deleting_at)
     meta |= _shape_meta(shape)
@@ -61,32 +61,32 @@ def pod(found: Pod) -> Obj:
 
 
 def node(found: Node) -> Obj:
-    meta = _meta(found, created=found.created)
+    meta = meta_of(found, created=found.created)
     if found.deleting:
         meta["deletionTimestamp"] = stamp(found.created)
-    meta |= _filled(labels=dict(found.labels), annotations=dict(found.annotations))
-    spec = _filled(
+    meta |= filled(labels=dict(found.labels), annotations=dict(found.annotations))
+    spec = filled(
         providerID=found.provider_id,
-        taints=[_filled(key=t.key, value=t.value) | {"effect": t.effect} for t in found.taints],
+        taints=[filled(key=t.key, value=t.value) | {"effect": t.effect} for t in found.taints],
         unschedulable=found.unschedulable,
     )
     ready: Obj = {"type": "Ready", "status": "True" if found.ready else "False"}
     if found.ready_since is not None:
         ready["lastTransitionTime"] = stamp(found.ready_since)
     status = {
-        "capacity": _quantities(found.capacity),
-        "allocatable": _quantities(found.allocatable),
+        "capacity": quantities(found.capacity),
+        "allocatable": quantities(found.allocatable),
         "conditions": [ready],
     }
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
 
 
 def daemon_set(found: DaemonSet) -> Obj:
-    template = _filled(metadata=_shape_meta(found.shape)) | {"spec": _spec(found.shape)}
+    template = filled(metadata=_shape_meta(found.shape)) | {"spec": _spec(found.shape)}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": _meta(found),
+        "metadata": meta_of(found),
         "spec": {"template": template},
     }
 
@@ -101,7 +101,7 @@ def job(found: Job) -> Obj:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _meta(found, created=found.created),
+        "metadata": meta_of(found, created=found.created),
         "spec": spec,
         "status": status,
     }
@@ -111,18 +111,18 @@ def budget(found: DisruptionBudget) -> Obj:
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": _meta(found),
+        "metadata": meta_of(found),
         "spec": {} if found.selector is None else {"selector": _selector(found.selector)},
         "status": {"disruptionsAllowed": found.allowed},
     }
 
 
-def _filled(**fields: object) -> Obj:
+def filled(**fields: object) -> Obj:
     return {name: value for name, value in fields.items() if value}
 
 
-def _meta(found: msgspec.Struct, created: float = 0.0) -> Obj:
-    return _filled(
+def meta_of(found: msgspec.Struct, created: float = 0.0) -> Obj:
+    return filled(
         name=getattr(found, "name", ""),
         namespace=getattr(found, "namespace", ""),
         uid=getattr(found, "uid", ""),
@@ -132,18 +132,18 @@ def _meta(found: msgspec.Struct, created: float = 0.0) -> Obj:
 
 def _shape_meta(shape: PodShape) -> Obj:
     annotations = dict(shape.annotations) | ({MIRROR: "mirror"} if shape.mirror else {})
-    return _filled(labels=dict(shape.labels), annotations=annotations)
+    return filled(labels=dict(shape.labels), annotations=annotations)
 
 
 def _spec(shape: PodShape) -> Obj:
-    spec: Obj = {"containers": [{"name": "main", "resources": {"requests": _quantities(shape.requests)}}]}
-    spec |= _filled(
+    spec: Obj = {"containers": [{"name": "main", "resources": {"requests": quantities(shape.requests)}}]}
+    spec |= filled(
         nodeSelector=dict(shape.node_selector),
         tolerations=[msgspec.to_builtins(toleration) for toleration in shape.tolerations],
         priority=shape.priority,
     )
     spec["schedulerName"] = shape.scheduler
-    spec |= _filled(
+    spec |= filled(
         affinity=_affinity(shape),
         topologySpreadConstraints=[_spread(each) for each in shape.spreads],
         volumes=[_volume(position, each) for position, each in enumerate(shape.volumes)],
@@ -152,12 +152,12 @@ def _spec(shape: PodShape) -> Obj:
     if shape.host_ports:
         spec["containers"][0]["ports"] = [
             {"containerPort": each.port, "hostPort": each.port, "protocol": each.protocol}
-            | _filled(hostIP=each.ip)
+            | filled(hostIP=each.ip)
             for each in shape.host_ports
         ]
     if shape.workload.count("/") == 2:
         name, group, key = shape.workload.split("/")
-        spec["workloadRef"] = {"name": name, "podGroup": group} | _filled(podGroupReplicaKey=key)
+        spec["workloadRef"] = {"name": name, "podGroup": group} | filled(podGroupReplicaKey=key)
     elif shape.workload:
         spec["schedulingGroup"] = {"podGroupName": shape.workload}
     return spec
@@ -172,10 +172,10 @@ def _affinity(shape: PodShape) -> Obj:
             {"weight": each.weight, "preference": term(each.term)} for each in shape.preferred_terms
         ]
     to, against = shape.affinity, shape.anti_affinity
-    return _filled(
+    return filled(
         nodeAffinity=nodes,
-        podAffinity=_filled(**{_REQUIRED: [_pod_term(each) for each in to]}),
-        podAntiAffinity=_filled(**{_REQUIRED: [_pod_term(each) for each in against]}),
+        podAffinity=filled(**{_REQUIRED: [_pod_term(each) for each in to]}),
+        podAntiAffinity=filled(**{_REQUIRED: [_pod_term(each) for each in against]}),
     )
 
 
@@ -183,7 +183,7 @@ def _pod_term(found: PodTerm) -> Obj:
     return (
         {"topologyKey": found.topology_key}
         | _chosen(labelSelector=found.selector, namespaceSelector=found.namespace_selector)
-        | _filled(namespaces=list(found.namespaces))
+        | filled(namespaces=list(found.namespaces))
     )
 
 
@@ -197,7 +197,7 @@ def _spread(found: Spread) -> Obj:
     }
     if found.min_domains is not None:
         made["minDomains"] = found.min_domains
-    return made | _chosen(labelSelector=found.selector) | _filled(matchLabelKeys=list(found.match_label_keys))
+    return made | _chosen(labelSelector=found.selector) | filled(matchLabelKeys=list(found.match_label_keys))
 
 
 def _volume(position: int, found: PodVolume) -> Obj:
@@ -208,7 +208,7 @@ def _volume(position: int, found: PodVolume) -> Obj:
 
 
 def _device_claim(found: PodDeviceClaim) -> Obj:
-    return {"name": found.name} | _filled(
+    return {"name": found.name} | filled(
         resourceClaimName=found.claim, resourceClaimTemplateName=found.template
     )
 
@@ -219,11 +219,11 @@ def _scheduled(found: Pod) -> list[Obj]:
     condition: Obj = {"type": "PodScheduled", "status": "False"}
     if found.unschedulable_since is not None:
         condition |= {"reason": "Unschedulable", "lastTransitionTime": stamp(found.unschedulable_since)}
-    return [condition | _filled(message=found.message)]
+    return [condition | filled(message=found.message)]
 
 
 def term(found: NodeTerm) -> Obj:
-    return _filled(matchExpressions=_expressions(found.labels), matchFields=_expressions(found.fields))
+    return filled(matchExpressions=_expressions(found.labels), matchFields=_expressions(found.fields))
 
 
 def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
@@ -234,12 +234,12 @@ def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
 
 
 def _selector(selector: Selector) -> Obj:
-    return _filled(matchLabels=dict(selector.labels), matchExpressions=_expressions(selector.expressions))
+    return filled(matchLabels=dict(selector.labels), matchExpressions=_expressions(selector.expressions))
 
 
 def _chosen(**selectors: Selector | None) -> Obj:
     return {name: _selector(found) for name, found in selectors.items() if found is not None}
 
 
-def _quantities(amounts: Resources) -> Mapping[str, str]:
+def quantities(amounts: Resources) -> Mapping[str, str]:
     return {name: to_kubernetes(name, units) for name, units in amounts.items()}

@@ -29,7 +29,7 @@ from controller.domain.kube import (
 
 ABSENT = (b"", b"null", b"[]", b"{}")
 LABEL_KEYS = b"atchLabelKeys"  # matchLabelKeys, mismatchLabelKeys: only then the pod's labels matter
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104  (nothing is bound here)
 
 
 class Affinities(NamedTuple):

@@ -8,6 +8,7 @@ a RuntimeClass's overhead comes on top. Sums are exact and are rounded up once, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from typing import NamedTuple
@@ -97,3 +98,14 @@ def _read(amounts: Wire, warn: Warn, field: str) -> Sums:
 def _add(total: Sums, more: Sums) -> None:
     for name, value in more.items():
         total[name] = _EXACT.add(total[name], value) if name in total else value
+
+
+def amounts(found: Wire, field: str, warn: Warn) -> Mapping[str, int]:
+    """What a node or a limit offers, in scheduler units; what cannot be read is not there to be used."""
+    read: dict[str, int] = {}
+    for name, text in (found or {}).items():
+        try:
+            read[sys.intern(name)] = min(UNREADABLE, scheduler_units(name, str(text)))
+        except QuantityError as error:
+            warn(f"{field}[{name}]", str(error))
+    return read

@@ -7,6 +7,8 @@ remembered (`shapes`). Everything is optional and may be null, because templates
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -122,6 +124,19 @@ class Meta(msgspec.Struct):
     creationTimestamp: str | None = None
     deletionTimestamp: str | None = None
     resourceVersion: str = ""
+
+
+class LabelledMeta(Meta):
+    """Of the rarer kinds, whose labels, notes and owners are small."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    ownerReferences: list[Owner] | None = None
+
+
+def interned(labels: Mapping[str, str] | None) -> Mapping[str, str]:
+    """A thousand nodes repeat the same thirty keys and mostly the same values."""
+    return {sys.intern(key): sys.intern(value) for key, value in (labels or {}).items()}
 
 
 class Wire(Protocol):
