@@ -505,6 +505,64 @@ class Board:
     def first(self, ask: Ask, among: int, scope: int, *, later: bool = False) -> int | None:
         return next(self.each(ask, among, scope, later=later), None)
 
+    # -- new machines
+
+    def open(self, free: dict[str, int], offer: int) -> int:
+        """A new machine, as the offer has it; which of its keys are decided is told by `pin`."""
+        number = self.count + len(self.pinned)
+        bit = 1 << number
+        self.new |= bit
+        self.free.append(free)
+        self.sizes.add(free)
+        self.pinned[number] = {}
+        for key in self.unpinned:
+            self.unpinned[key] |= bit
+        for census in self._censuses.values():
+            if census.eligible is not None and census.offers >> offer & 1:
+                census.eligible |= bit
+        return number
+
+    def pin(self, number: int, key: str, offer: int) -> int:
+        """Decide the machine's domain as the offer has it; the offers that remain are returned."""
+        pins = self.pinned[number]
+        if key in pins:
+            return -1
+        bit = 1 << number
+        value = self.offers.value(offer, key)
+        if key in _HOST_KEYS:
+            value = f"<new machine {number}>"
+        pins[key] = value
+        self.unpinned[key] &= ~bit
+        if value is None:
+            return ~self.offers.having(key)
+        by = self.looks.by(key)
+        by[value] = by.get(value, 0) | bit
+        return -1 if key in _HOST_KEYS else self.offers.by(key)[value]
+
+    def close(self) -> None:
+        """Take the newest machine, which must be empty, off the board."""
+        number = len(self.free) - 1
+        bit = 1 << number
+        for key, value in self.pinned.pop(number).items():
+            if value is not None:
+                self.looks.by(key)[value] &= ~bit
+                if not self.looks.by(key)[value]:
+                    del self.looks.by(key)[value]
+        for key in self.unpinned:
+            self.unpinned[key] &= ~bit
+        for census in self._censuses.values():
+            if census.eligible is not None:
+                census.eligible &= ~bit
+        self.new &= ~bit
+        self.free.pop()
+        self.sizes.pop()
+
+    def resize(self, number: int, free: dict[str, int]) -> None:
+        """Another offer for a machine: what is free changes."""
+        self.free[number] = free
+        for name, units in free.items():
+            self.sizes.change(number, name, units)
+
     # -- taking places
 
     def _take_port(self, port: HostPort, bit: int) -> None:

@@ -7,12 +7,13 @@ for each kind. A *profile* is a kind without the amounts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
 from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement, Selector, Taint
 from controller.domain.resources import PODS, Resources, is_accelerator
+from controller.planning.gangs import Gang
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Ask:
     profile: int  # equal for pods that differ in amounts only
     needs: Resources  # its requests and its place among the node's pods
     scarce: tuple[str, int]  # the accelerator that it asks the most of
+    gang: Gang | None = None  # placed together or not at all
 
 
 def watched_labels(pods: Iterable[Pod]) -> frozenset[str] | None:
@@ -43,7 +45,12 @@ def watched_labels(pods: Iterable[Pod]) -> frozenset[str] | None:
     return frozenset(keys) if selectors else None
 
 
-def asks(pods: Iterable[Pod], declared: frozenset[str], watched: frozenset[str] | None = None) -> list[Ask]:
+def asks(
+    pods: Iterable[Pod],
+    declared: frozenset[str],
+    watched: frozenset[str] | None = None,
+    gangs: Mapping[str, Gang] = {},
+) -> list[Ask]:
     """Pods that differ in labels which no rule looks at are alike."""
     profiles: dict[bytes, int] = {}
     kinds: dict[bytes, int] = {}
@@ -74,7 +81,11 @@ def asks(pods: Iterable[Pod], declared: frozenset[str], watched: frozenset[str] 
             scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
             needs = {name: units for name, units in with_place(shape.requests).items() if units}
             known = shapes[(id(shape), own)] = (shape, Ask(pod, kind, profile, needs, scarce))
-        found.append(known[1] if known[1].pod is pod else replace(known[1], pod=pod))
+        first = known[1]
+        gang = gangs.get(pod.key) if gangs else None
+        if first.pod is not pod or gang is not None:
+            first = Ask(pod, first.kind, first.profile, first.needs, first.scarce, gang)
+        found.append(first)
     return found
 
 

@@ -6,6 +6,7 @@ Everything that costs money counts, also machines that are failing or leaving.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
 
 from controller.domain.machine import Machine, Phase
@@ -14,6 +15,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.planning.choice import Candidate
+from controller.planning.fit import Ask
 
 RATE_WINDOW = 60.0
 
@@ -47,7 +49,7 @@ class Tally:
         other.of_pool = self.of_pool.copy()
         return other
 
-    def add(self, candidate: Candidate) -> None:
+    def add(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> None:
         self.machines += 1
         self.gpus += candidate.gpus
         self.price += candidate.price
@@ -55,7 +57,7 @@ class Tally:
         self.launches += 1
         self.scripts += candidate.pool.own_script
 
-    def remove(self, candidate: Candidate) -> None:
+    def remove(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> None:
         """Take back an addition of this planning run."""
         self.machines -= 1
         self.gpus -= candidate.gpus
@@ -63,6 +65,12 @@ class Tally:
         self.of_pool[candidate.pool.name] -= 1
         self.launches -= 1
         self.scripts -= candidate.pool.own_script
+
+    def join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
+        """The pod shares a machine of this run."""
+
+    def objection_to_join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> Explanation | None:
+        return None
 
     @property
     def exhausted(self) -> bool:
@@ -74,7 +82,7 @@ class Tally:
             or (limits.gpus is not None and self.gpus >= limits.gpus)
         )
 
-    def objection(self, candidate: Candidate) -> Explanation | None:
+    def objection(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> Explanation | None:
         """Why one more such machine is not allowed, with the number that would have to change."""
         limits, pool = self.limits, candidate.pool
         if self.of_pool[pool.name] >= pool.max:

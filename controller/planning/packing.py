@@ -1,10 +1,13 @@
 """Which machines to buy for the pods that fit nowhere: a few greedy packings, the best one wins.
 
-One packing opens, for each pod in order, the best single machine and lets later pods share it. That
-is right as long as machines may be small; where a limit on machines binds, fewer larger ones place
-more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each machine is then
-exchanged for the best one that holds the same pods. They are judged by: pods placed (the most urgent
-first), GPUs in all, price, and then rather more, smaller machines.
+One packing seats each pod on a machine that it opened already, if one takes it, and opens the best single
+machine otherwise. That is right as long as machines may be small; where a limit on machines binds, fewer
+larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each
+machine is then exchanged for the best one that holds the same pods. They are judged by: pods placed (the
+most urgent first), then what the strategy asks for, and then rather more, smaller machines.
+
+A machine without GPUs is not settled until the end: it may grow as long as that costs no more than another
+machine would.
 """
 
 from __future__ import annotations
@@ -13,15 +16,32 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import takewhile
 
 from controller.domain.plan import Explanation, Snapshot
-from controller.domain.resources import Resources, total
-from controller.planning.choice import SAME_PRICE, Candidate, better, grouping
-from controller.planning.fit import Ask, admitted, enough
+from controller.domain.reason import Reason
+from controller.domain.resources import total
+from controller.planning.board import Board, Profile
+from controller.planning.census import COMING, POSSIBLE
+from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
-from controller.planning.predict import labels_shown
-from controller.planning.room import Line, Room, new_room
+from controller.planning.room import Room
+from controller.planning.shop import Shop
+
+_SAMPLE = 4  # machines that are priced exactly before one of them grows
+_MANY = 2000  # pods, beyond which one packing must do unless limits bind
+
+
+@dataclass(slots=True, eq=False)
+class New:
+    """A machine of a packing."""
+
+    number: int  # its place on the board
+    offers: int  # what it can still be
+    offer: int  # what it is now
+    grows: bool
+    used: dict[str, int] = field(default_factory=dict)
+    inside: list[Ask] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -30,6 +50,7 @@ class Packing:
     rooms: list[Room] = field(default_factory=list)
     chosen: list[Candidate] = field(default_factory=list)  # of each room
     inside: list[list[Ask]] = field(default_factory=list)  # of each room
+    order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and in which room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
 
     @property
@@ -42,175 +63,49 @@ class Packing:
 
 
 class Packer:
-    """Packs pods onto new machines; what a kind of pod may run on is worked out once."""
+    """Packs pods onto new machines."""
 
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
-        self._group = grouping(snapshot.policy.strategy)
-        self._buyable = sorted((c for c in options if c.hindrance is None), key=self._group)
-        self._templates: dict[int, Room] = {}
-        self._shown = labels_shown(snapshot)
-        self._sizes: dict[int, int] = {}  # by candidate: which size of empty machine it is
-        self._known_sizes: dict[tuple[tuple[str, int], ...], int] = {}
-        self._favourites: dict[tuple[int, ...], Candidate] = {}
-        self._choose = better(snapshot.policy.strategy)
+        self.shop = Shop(snapshot, options)
         self._cheapest_first = snapshot.policy.strategy == "cheapest"
-        self._admitting: dict[int, list[Candidate]] = {}
-        self._fitting: dict[int, list[Candidate]] = {}
-        self._picks: dict[tuple[int, int], tuple[list[Candidate], Candidate]] = {}
-        self._swaps: dict[tuple[object, ...], Candidate] = {}
 
     def template(self, candidate: Candidate) -> Room:
-        """The empty machine, to look at; never to be filled."""
-        found = self._templates.get(id(candidate))
-        if found is None:
-            shown = self._shown.get((candidate.pool.name, candidate.offer.type.name))
-            found = new_room(self._snapshot, candidate.pool, candidate.offer, shown)
-            self._templates[id(candidate)] = found
-        return found
-
-    def fitting(self, ask: Ask) -> list[Candidate]:
-        """The candidates on which the pod would run alone."""
-        known = self._fitting.get(ask.kind)
-        if known is None:
-            open_to = self._admitting.get(ask.profile)
-            if open_to is None:
-                rooms = [(c, self.template(c)) for c in self._buyable]
-                open_to = [c for c, r in rooms if admitted(ask.pod.shape, r.name, r.labels, r.taints)]
-                self._admitting[ask.profile] = open_to
-            known = self._fitting[ask.kind] = self._large_enough(ask.needs, open_to)
-        return known
-
-    def _large_enough(self, needs: Resources, options: Sequence[Candidate]) -> list[Candidate]:
-        """Offers of a type differ in place and price only, so each size is looked at once."""
-        fits: dict[int, bool] = {}
-        found = []
-        for candidate in options:
-            size = self._sizes.get(id(candidate))
-            if size is None:
-                free = self.template(candidate).free
-                size = self._known_sizes.setdefault(tuple(sorted(free.items())), len(self._known_sizes))
-                self._sizes[id(candidate)] = size
-            if size not in fits:
-                fits[size] = enough(needs, self.template(candidate).free)
-            if fits[size]:
-                found.append(candidate)
-        return found
-
-    def _favourite(self, options: Sequence[Candidate]) -> Candidate:
-        """The best of these, when the options are in the order of the groups."""
-        first = self._group(options[0])
-        foremost = list(takewhile(lambda c: self._group(c) == first, options))
-        key = tuple(map(id, foremost))
-        known = self._favourites.get(key)
-        if known is None:
-            known = self._favourites[key] = self._choose(foremost)
-        return known
-
-    def best(self, pods: Sequence[Ask], tally: Tally) -> Packing:
-        kinds = {ask.kind: ask for ask in pods}
-        sizes = sorted({c.gpus for ask in kinds.values() for c in self.fitting(ask)})
-        best = self._pack(pods, tally.copy(), 0)
-        for least in sizes[1:]:
-            other = self._pack(pods, tally.copy(), least)
-            if self._beats(other, best, pods):
-                best = other
-        return best
-
-    def _pack(self, pods: Sequence[Ask], tally: Tally, least: int) -> Packing:
-        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits."""
-        packing = Packing(tally)
-        waiting, before = list(pods), len(pods) + 1
-        while waiting and len(waiting) < before:
-            before = len(waiting)
-            self._fill(packing, waiting, least)
-            self._exchange(packing)
-            waiting = [ask for ask in waiting if ask.pod.key in packing.unplaced]
-        return packing
-
-    def _fill(self, packing: Packing, pods: Sequence[Ask], least: int) -> None:
-        line = Line(packing.rooms)
-        at = {id(room): number for number, room in enumerate(packing.rooms)}
-        packing.unplaced = {}
-        for ask in pods:
-            room = line.first(ask)
-            if room is None:
-                chosen, objection = self._pick(ask, packing.tally, least)
-                if chosen is None:
-                    packing.unplaced[ask.pod.key] = objection
-                    continue
-                packing.tally.add(chosen)
-                room = self.template(chosen).copy()
-                at[id(room)] = len(packing.rooms)
-                packing.rooms.append(room)
-                packing.chosen.append(chosen)
-                packing.inside.append([])
-            room.put(ask)
-            packing.inside[at[id(room)]].append(ask)
-
-    def _pick(self, ask: Ask, tally: Tally, least: int) -> tuple[Candidate | None, Explanation | None]:
-        """The best machine for the pod: of at least this size if limits allow one, else of any."""
-        for size in (least, 0) if least else (0,):
-            options, favourite = self._options(ask, size)
-            if favourite is None:
-                return None, None
-            objection = tally.objection(favourite)
-            if objection is None:
-                return favourite, None
-            chosen, _ = (None, None) if tally.exhausted else self.allowed(options, tally)
-            if chosen is not None or not size:
-                return chosen, objection
-        return None, None
-
-    def _options(self, ask: Ask, least: int) -> tuple[list[Candidate], Candidate | None]:
-        known = self._picks.get((ask.kind, least))
-        if known is None:
-            every = self.fitting(ask)
-            options = [c for c in every if c.gpus >= least] or every
-            if not options:
-                return [], None
-            known = self._picks[(ask.kind, least)] = (options, self._favourite(options))
-        return known
+        return self.shop.template(candidate)
 
     def allowed(
         self, options: Sequence[Candidate], tally: Tally
     ) -> tuple[Candidate | None, Explanation | None]:
         """The best of those that the limits allow; else why the best of all is not allowed."""
-        allowed = [c for c in options if tally.objection(c) is None]
-        if allowed:
-            return self._choose(allowed), None
-        return None, tally.objection(self._choose(options)) if options else None
+        ranked = sorted(options, key=lambda candidate: self.shop.number[id(candidate)])
+        for candidate in ranked:
+            if tally.objection(candidate) is None:
+                return candidate, None
+        return None, tally.objection(ranked[0]) if ranked else None
 
-    def _exchange(self, packing: Packing) -> None:
-        for number, inside in enumerate(packing.inside):
-            old = packing.chosen[number]
-            new = self._instead(inside, old)
-            if new is old:
-                continue
-            packing.tally.remove(old)
-            if packing.tally.objection(new) is not None:
-                packing.tally.add(old)
-                continue
-            packing.tally.add(new)
-            room = self.template(new).copy()
-            for ask in inside:
-                room.put(ask)
-            packing.rooms[number], packing.chosen[number] = room, new
+    def best(self, pods: Sequence[Ask], tally: Tally, board: Board) -> Packing:
+        """The board must hold what is there already; it is left as it was."""
+        pods = in_packing_order(pods, board)
+        best = self._try(pods, tally, board, 0)
+        bound = any(why is not None for why in best.unplaced.values())
+        if len(pods) > _MANY and not bound:
+            return best
+        every = 0
+        for profile in board.profiles.values():
+            every |= profile.offers
+        sizes = sorted({self.shop.gpus[n] for n in _bits(every & self.shop.buyable)})
+        for least in sizes[1:]:
+            other = self._try(pods, tally, board, least)
+            if self._beats(other, best, pods):
+                best = other
+        return best
 
-    def _instead(self, inside: Sequence[Ask], old: Candidate) -> Candidate:
-        """The best machine that would hold the same pods; often the one that was taken."""
-        alike = (id(old), *sorted(Counter(ask.kind for ask in inside).items()))
-        known = self._swaps.get(alike)
-        if known is None:
-            kinds = list({ask.kind: ask for ask in inside}.values())
-            options = [c for c in self.fitting(kinds[0]) if self._group(c) <= self._group(old)]
-            if len(inside) > 1:
-                options = self._large_enough(total(ask.needs for ask in inside), options)
-            for ask in kinds[1:]:
-                also = {id(c) for c in self.fitting(ask)}
-                options = [c for c in options if id(c) in also]
-            known = self._swaps[alike] = self._favourite(options) if options else old
-        return known
+    def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
+        attempt = Attempt(self.shop, board, tally.copy(), least, self._cheapest_first)
+        attempt.run(pods)
+        packing = attempt.result()
+        attempt.undo()
+        return packing
 
     def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
         ours, theirs = self._left(best, pods), self._left(other, pods)
@@ -230,3 +125,344 @@ class Packer:
         for ask in pods:
             left[ask.pod.shape.priority] += ask.pod.key in packing.unplaced
         return tuple((-priority, left[priority]) for priority in sorted(left, reverse=True))
+
+
+def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
+    """Within priority, gang and GPUs: whoever has the strictest rules about other pods first, then by size."""
+    if not any(profile.ruled for profile in board.profiles.values()):
+        return list(pods)
+    strictness = {number: _strictness(profile) for number, profile in board.profiles.items()}
+    found: list[Ask] = []
+    at = 0
+    while at < len(pods):
+        head = pods[at]
+        end = at
+        if head.gang is not None:
+            while end < len(pods) and pods[end].gang is head.gang:
+                end += 1
+        else:
+            key = (head.pod.shape.priority, head.scarce)
+            while (
+                end < len(pods)
+                and pods[end].gang is None
+                and (pods[end].pod.shape.priority, pods[end].scarce) == key
+            ):
+                end += 1
+        found += sorted(pods[at:end], key=lambda ask: strictness[ask.profile])
+        at = end
+    return found
+
+
+def _strictness(profile: Profile) -> int:
+    if profile.owns and any(census.by_host for census in profile.owns):
+        return 0
+    if profile.affinity:
+        return 1
+    if any(spreading.census.by_host for spreading in profile.spreads):
+        return 2
+    return 3 if profile.spreads or profile.anti else 4
+
+
+class Attempt:
+    """One packing in the making."""
+
+    def __init__(self, shop: Shop, board: Board, tally: Tally, least: int, cheapest: bool) -> None:
+        self.shop, self.board, self.tally = shop, board, tally
+        self._least = shop.of_gpus(least) if least else -1
+        self._cheapest = cheapest
+        self.machines: dict[int, New] = {}
+        self.unplaced: dict[str, Explanation | None] = {}
+        self._order: list[tuple[Ask, int]] = []
+        self._growing = 0
+        self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
+        self._fitting: dict[int, int] = {}  # by kind
+
+    # -- seating
+
+    def run(self, pods: Sequence[Ask]) -> None:
+        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits."""
+        waiting, before = list(pods), len(pods) + 1
+        while waiting and len(waiting) < before:
+            before = len(waiting)
+            self.unplaced = {}
+            self._fill(waiting)
+            self._exchange()
+            waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
+
+    def _fill(self, pods: Sequence[Ask]) -> None:
+        at = 0
+        while at < len(pods):
+            gang = pods[at].gang
+            if gang is None:
+                self._seat(pods[at])
+                at += 1
+                continue
+            end = at
+            while end < len(pods) and pods[end].gang is gang:
+                end += 1
+            self._seat_gang(pods[at:end])
+            at = end
+
+    def _seat(self, ask: Ask) -> bool:
+        why = self._place(ask, POSSIBLE)
+        if why is not None and self.board.profiles[ask.profile].spreads:
+            # Locations that nothing can be bought in after all are no reason to wait.
+            why = self._place(ask, COMING)
+        if why is None:
+            return True
+        self.unplaced[ask.pod.key] = why[0]
+        return False
+
+    def _seat_gang(self, asks: Sequence[Ask]) -> None:
+        """At least as many as the gang needs, or none."""
+        gang = asks[0].gang
+        needed = gang.needed if gang is not None else len(asks)
+        mark = len(self._order)
+        missed = [ask for ask in asks if not self._seat(ask)]
+        if len(asks) - len(missed) >= needed or not missed:
+            return
+        objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
+        self._back(mark)
+        for ask in asks:
+            self.unplaced[ask.pod.key] = objection
+
+    def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
+        """None: seated."""
+        board, shop = self.board, self.shop
+        profile = board.profiles[ask.profile]
+        if not profile.offers:
+            return (None,)
+        nodes, offers, fresh = board.allowed(profile, scope) if profile.ruled else (board.new, -1, -1)
+        among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
+        if among and profile.shape.host_ports:
+            among &= ~board.free_ports(profile)
+        if among:
+            now = board.sizes.holding(ask.needs, among)
+            while now:
+                bit = now & -now
+                now ^= bit
+                machine = self.machines[bit.bit_length() - 1]
+                if self._sit(ask, profile, machine, offers):
+                    return None
+        fitting = self._fits(ask, profile) & fresh & shop.buyable
+        chosen, objection = self._choose(ask, fitting) if fitting else (None, None)
+        growing = among & self._growing
+        if growing and self._grow(ask, profile, growing, offers, chosen):
+            return None
+        if chosen is None:
+            return (objection,)
+        self._open(ask, profile, chosen, fitting)
+        return None
+
+    def _fits(self, ask: Ask, profile: Profile) -> int:
+        """The offers on which the pod would run alone."""
+        known = self._fitting.get(ask.kind)
+        if known is None:
+            known = self._fitting[ask.kind] = profile.offers & self.shop.holding(ask.needs)
+        return known
+
+    def _sit(self, ask: Ask, profile: Profile, machine: New, offers: int) -> bool:
+        """Join a machine as it is now."""
+        if not enough(ask.needs, self.board.free[machine.number]):
+            return False
+        left = machine.offers & profile.offers
+        if not left:
+            key = profile.offers
+            self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
+            return False
+        left &= offers
+        if not left >> machine.offer & 1:
+            if not left:
+                return False
+            other = self._instead(machine, left)
+            if other is None:
+                return False
+            self._become(machine, other)
+        if profile.special and not self.board.fits_specially(profile, machine.number):
+            return False
+        if self.tally.objection_to_join(self.shop.offers[machine.offer], machine.inside, ask) is not None:
+            return False
+        self._add(ask, profile, machine, left)
+        return True
+
+    def _instead(self, machine: New, left: int) -> int | None:
+        """Another place or market for a machine, at the price that it has now."""
+        same = left & self.shop.alike(machine.offer)
+        return self.shop.best(same) if same else None
+
+    def _become(self, machine: New, offer: int) -> None:
+        shop = self.shop
+        old, new = shop.offers[machine.offer], shop.offers[offer]
+        if old is not new:
+            self.tally.remove(old, machine.inside)
+            self.tally.add(new, machine.inside)
+        machine.offer = offer
+
+    def _add(self, ask: Ask, profile: Profile, machine: New, left: int) -> None:
+        board = self.board
+        for key in profile.pins:
+            left &= board.pin(machine.number, key, machine.offer)
+        if machine.inside:
+            self.tally.join(self.shop.offers[machine.offer], machine.inside, ask)
+        machine.offers = left
+        used = machine.used
+        for name, units in ask.needs.items():
+            used[name] = used.get(name, 0) + units
+        machine.inside.append(ask)
+        self._order.append((ask, machine.number))
+        board.put(ask, machine.number)
+
+    def _open(self, ask: Ask, profile: Profile, offer: int, fitting: int) -> None:
+        shop = self.shop
+        candidate = shop.offers[offer]
+        grows = candidate.gpus == 0
+        offers = fitting if grows else fitting & shop.alike(offer)
+        number = self.board.open(dict(shop.free[offer]), offer)
+        machine = self.machines[number] = New(number, offers, offer, grows)
+        if grows:
+            self._growing |= 1 << number
+        self.tally.add(candidate, [ask])
+        self._add(ask, profile, machine, offers)
+
+    def _choose(self, ask: Ask, fitting: int) -> tuple[int | None, Explanation | None]:
+        """The best machine for the pod: of at least this size if limits allow one, else of any."""
+        shop, tally = self.shop, self.tally
+        larger = fitting & self._least
+        objection: Explanation | None = None
+        for options in (larger, fitting) if larger and larger != fitting else (fitting,):
+            first = True
+            while options:
+                offer = shop.best(options)
+                why = tally.objection(shop.offers[offer], [ask])
+                if why is None:
+                    return offer, None
+                if first:
+                    objection = why
+                if tally.exhausted:
+                    return None, objection
+                first = False
+                options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
+        return None, objection
+
+    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
+        """Let the machine grow whose price rises least, if that is no more than another machine costs."""
+        shop = self.shop
+        least = shop.price[chosen] if chosen is not None else None
+        best: tuple[float, New, int, int] | None = None
+        looked = 0
+        while growing and looked < _SAMPLE:
+            bit = growing & -growing
+            growing ^= bit
+            machine = self.machines[bit.bit_length() - 1]
+            left = machine.offers & profile.offers
+            if not left:
+                key = profile.offers
+                self._no_use[key] = self._no_use.get(key, 0) | bit
+                continue
+            left &= offers & shop.buyable
+            if not left:
+                continue
+            left &= shop.holding(total((machine.used, ask.needs)))
+            if not left:
+                continue
+            looked += 1
+            offer = shop.best(left)
+            rise = shop.price[offer] - shop.price[machine.offer]
+            if (least is None or rise <= least) and (best is None or rise < best[0]):
+                best = (rise, machine, offer, left)
+        if best is None:
+            return False
+        _, machine, offer, left = best
+        old, new = shop.offers[machine.offer], shop.offers[offer]
+        self.tally.remove(old, machine.inside)
+        if self.tally.objection(new, [*machine.inside, ask]) is not None:
+            self.tally.add(old, machine.inside)
+            return False
+        self.tally.add(new, machine.inside)
+        self._turn(machine, offer)
+        self._add(ask, profile, machine, left)
+        return True
+
+    def _turn(self, machine: New, offer: int) -> None:
+        """The machine becomes another one."""
+        machine.offer = offer
+        free = dict(self.shop.free[offer])
+        for name, units in machine.used.items():
+            free[name] -= units
+        self.board.resize(machine.number, free)
+
+    # -- improving
+
+    def _exchange(self) -> None:
+        """Each machine for the best one that would hold the same pods; often it is that."""
+        shop, board = self.shop, self.board
+        for machine in self.machines.values():
+            if not machine.inside:
+                continue
+            options = shop.buyable & shop.holding(machine.used)
+            for profile in {ask.profile for ask in machine.inside}:
+                options &= board.profiles[profile].offers
+            for key, value in board.pinned[machine.number].items():
+                by = board.offers.by(key)
+                if value is None:
+                    options &= ~board.offers.having(key)
+                elif value in by:
+                    options &= by[value]
+            while options:
+                offer = shop.best(options)
+                if offer >= machine.offer:
+                    break
+                old, new = shop.offers[machine.offer], shop.offers[offer]
+                self.tally.remove(old, machine.inside)
+                if self.tally.objection(new, machine.inside) is None:
+                    self.tally.add(new, machine.inside)
+                    machine.offers = options & shop.alike(offer)
+                    self._turn(machine, offer)
+                    break
+                self.tally.add(old, machine.inside)
+                options &= ~shop.alike(offer)
+
+    # -- undoing
+
+    def _back(self, mark: int) -> None:
+        """Undo everything since then, the newest first."""
+        while len(self._order) > mark:
+            ask, number = self._order.pop()
+            machine = self.machines[number]
+            self.board.take(ask, number)
+            machine.inside.remove(ask)
+            for name, units in ask.needs.items():
+                machine.used[name] -= units
+            if not machine.inside:
+                self.tally.remove(self.shop.offers[machine.offer], [ask])
+                self._growing &= ~(1 << number)
+                del self.machines[number]
+                self.board.close()
+        self._no_use.clear()
+
+    def undo(self) -> None:
+        self._back(0)
+
+    def result(self) -> Packing:
+        packing = Packing(self.tally, unplaced=dict(self.unplaced))
+        at: dict[int, int] = {}
+        for machine in self.machines.values():
+            at[machine.number] = len(packing.rooms)
+            candidate = self.shop.offers[machine.offer]
+            room = self.shop.template(candidate).copy()
+            for ask in machine.inside:
+                room.pods.append(ask.pod)
+            packing.rooms.append(room)
+            packing.chosen.append(candidate)
+            packing.inside.append(machine.inside[:])
+        packing.order = [(ask, at[number]) for ask, number in self._order]
+        return packing
+
+
+def _bits(places: int) -> list[int]:
+    found = []
+    while places:
+        bit = places & -places
+        found.append(bit.bit_length() - 1)
+        places ^= bit
+    return found

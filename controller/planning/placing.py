@@ -8,13 +8,16 @@ the one leaves somebody without a place, the other is tried.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.domain.plan import Explanation
+from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
+from controller.planning.board import Board
+from controller.planning.census import COMING, THERE
 from controller.planning.fit import Ask
-from controller.planning.room import Line, Room
+from controller.planning.looks import Looks
+from controller.planning.room import Room
 from controller.planning.sites import Sites
 
 
@@ -25,59 +28,133 @@ class Placing:
     told: dict[str, Explanation] = field(default_factory=dict)
     needed: dict[str, str] = field(default_factory=dict)  # rooms that a pod needs, with one such pod
     wakes: list[float] = field(default_factory=list)
+    order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and where
 
 
-def place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str]) -> Placing:
+def board_of(
+    snapshot: Snapshot, sites: Sites, demand: Sequence[Ask], offers: Looks | None = None, buyable: int = 0
+) -> Board:
+    """Rooms in the order in which they are filled. Nodes that take no pods still count those that they hold."""
+    rooms = [*sites.ready, *sites.coming, *sites.draining]
+    known = {room.name for room in rooms}
+    others = [node for node in snapshot.nodes if node.name not in known]
+    rooms += [Room(node.name, node.labels, node.taints, {}) for node in others]
+    nodes = {node.name for node in snapshot.nodes}
+    there = sum(1 << number for number, room in enumerate(rooms) if room.name in nodes)
+    return Board(snapshot, rooms, demand, offers=offers, buyable=buyable, there=there)
+
+
+def place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board) -> Placing:
     promised = {key for room in sites.coming if room.machine for key in room.machine.pods}
-    if not any(ask.pod.key in promised for ask in demand):
-        return _place(demand, sites, declared, stay=False)
-    other = sites.copy()
-    first = _place(demand, sites, declared, stay=False)
-    if not first.left:
-        return first
-    second = _place(demand, other, declared, stay=True)
-    return second if len(second.left) < len(first.left) else first
-
-
-def _place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], *, stay: bool) -> Placing:
-    found = Placing(sites)
-    ready = Line(sites.ready)
-    own: dict[str, list[Room]] = {}
-    for expected in sites.coming:
-        for key in expected.machine.pods if expected.machine else ():
-            own.setdefault(key, []).append(expected)
-    rest: list[Ask] = []
-    room: Room | None
-    for ask in demand:
-        mine = next((r for r in own.get(ask.pod.key, ()) if r.keeps_promise(ask, declared)), None)
-        now = ready.first(ask) if mine is not None and not stay else None
-        if now is not None:
-            _put(found, ask, now, Reason.FITS_NOW)
-        elif mine is not None:
-            _put(found, ask, mine, Reason.ON_THE_WAY)
+    found = _place(demand, sites, declared, board, stay=False)
+    if found.left and any(ask.pod.key in promised for ask in demand):
+        _take_back(found, board)
+        second = _place(demand, sites, declared, board, stay=True)
+        if len(second.left) < len(found.left):
+            found = second
         else:
-            rest.append(ask)
-    soon, coming, draining = Line(sites.ready, later=True), Line(sites.coming), Line(sites.draining)
-    for ask in rest:
-        if (room := ready.first(ask)) is not None:
-            _put(found, ask, room, Reason.FITS_NOW)
-        elif (room := soon.first(ask)) is not None:
-            _put(found, ask, room, room.soon_reason)
-            if room.soon_until is not None:
-                found.wakes.append(room.soon_until)
-        elif (room := coming.first(ask)) is not None:
-            _put(found, ask, room, Reason.LAUNCHING if room.offer is not None else Reason.ON_THE_WAY)
-        elif (room := draining.first(ask)) is not None:
-            _put(found, ask, room, Reason.FITS_NOW)
-        else:
-            found.left.append(ask)
+            _take_back(second, board)
+            for ask, number in found.order:
+                board.put(ask, number)
+    for ask, number in found.order:
+        board.rooms[number].pods.append(ask.pod)
+    for number, room in enumerate(board.rooms):
+        room.free = board.free[number]
     return found
 
 
-def _put(found: Placing, ask: Ask, room: Room, reason: Reason) -> None:
-    room.put(ask)
-    found.needed.setdefault(room.name, ask.pod.key)
-    found.told[ask.pod.key] = Explanation(reason, _words(reason, room))
+def _take_back(found: Placing, board: Board) -> None:
+    for ask, number in reversed(found.order):
+        board.take(ask, number)
+
+
+def _place(
+    demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board, *, stay: bool
+) -> Placing:
+    found = Placing(sites)
+    ready = (1 << len(sites.ready)) - 1
+    coming = ((1 << len(sites.coming)) - 1) << len(sites.ready)
+    draining = ((1 << len(sites.draining)) - 1) << (len(sites.ready) + len(sites.coming))
+    own: dict[str, list[int]] = {}
+    for number in range(len(sites.ready), len(sites.ready) + len(sites.coming)):
+        machine = board.rooms[number].machine
+        for key in machine.pods if machine else ():
+            own.setdefault(key, []).append(number)
+    seats = _Seats(found, board, declared, own, stay, ready, coming, draining)
+    rest: Sequence[Ask] = demand
+    if own:
+        rest = [ask for ask in demand if not seats.keeps_promise(ask)]
+    if not (ready or coming or draining):
+        found.left += rest
+        return found
+    at = 0
+    while at < len(rest):
+        gang = rest[at].gang
+        if gang is None:
+            seats.anywhere(rest[at])
+            at += 1
+            continue
+        end = at
+        while end < len(rest) and rest[end].gang is gang:
+            end += 1
+        for ask in rest[at:end]:
+            seats.anywhere(ask)
+        at = end
+    return found
+
+
+@dataclass(slots=True)
+class _Seats:
+    found: Placing
+    board: Board
+    declared: frozenset[str]
+    own: Mapping[str, Sequence[int]]
+    stay: bool
+    ready: int
+    coming: int
+    draining: int
+
+    def keeps_promise(self, ask: Ask) -> bool:
+        mine = next((n for n in self.own.get(ask.pod.key, ()) if self._promised(ask, n)), None)
+        if mine is None:
+            return False
+        now = None if self.stay else self.board.first(ask, self.ready, THERE)
+        if now is not None:
+            self._sit(ask, now, Reason.FITS_NOW)
+        else:
+            self._sit(ask, mine, Reason.ON_THE_WAY)
+        return True
+
+    def _promised(self, ask: Ask, number: int) -> bool:
+        room = self.board.rooms[number]
+        if room.machine is None or ask.pod.created > room.machine.intended_at:
+            # A later pod of the same name was promised nothing.
+            return self.board.first(ask, 1 << number, COMING) is not None
+        return room.keeps_promise(ask, self.declared, self.board.free[number])
+
+    def anywhere(self, ask: Ask) -> None:
+        board = self.board
+        if (number := board.first(ask, self.ready, THERE)) is not None:
+            self._sit(ask, number, Reason.FITS_NOW)
+        elif board.soon and (number := board.first(ask, self.ready, THERE, later=True)) is not None:
+            room = board.rooms[number]
+            self._sit(ask, number, room.soon_reason)
+            if room.soon_until is not None:
+                self.found.wakes.append(room.soon_until)
+        elif self.coming and (number := board.first(ask, self.coming, COMING)) is not None:
+            new = board.rooms[number].offer is not None
+            self._sit(ask, number, Reason.LAUNCHING if new else Reason.ON_THE_WAY)
+        elif self.draining and (number := board.first(ask, self.draining, THERE)) is not None:
+            self._sit(ask, number, Reason.FITS_NOW)
+        else:
+            self.found.left.append(ask)
+
+    def _sit(self, ask: Ask, number: int, reason: Reason) -> None:
+        found, room = self.found, self.board.rooms[number]
+        self.board.put(ask, number)
+        found.order.append((ask, number))
+        found.needed.setdefault(room.name, ask.pod.key)
+        found.told[ask.pod.key] = Explanation(reason, _words(reason, room))
 
 
 def _words(reason: Reason, room: Room) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
@@ -18,16 +19,17 @@ from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Pl
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning import scale_down
+from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import gather
 from controller.planning.explain import why_not
-from controller.planning.fit import Ask, asks
+from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import top_up
 from controller.planning.packing import Packer
-from controller.planning.placing import place
-from controller.planning.room import Room
+from controller.planning.placing import board_of, place
+from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import existing
 
 
@@ -42,7 +44,12 @@ def plan(snapshot: Snapshot) -> Plan:
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
     sites.coming += minimum.rooms
-    placing = place(asks(demand, declared), sites, declared)
+    for number, room in enumerate(minimum.rooms):  # told apart, as machines are
+        room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
+    watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
+    asking = asks(demand, declared, watched, found.gangs)
+    board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
+    placing = place(asking, sites, declared, board)
     told |= placing.told
     actions: list[Action] = [
         KeepAfterAll(machine=room.name, message=f"pod {room.pods[0].key} needs it: its removal is called off")
@@ -56,7 +63,7 @@ def plan(snapshot: Snapshot) -> Plan:
     if left and scale_down.paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
-    actions += _buy(snapshot, packer, options, tally, left, told)
+    actions += _buy(snapshot, packer, options, tally, left, told, board)
     downs, machines_told, down_wake = scale_down.decide(snapshot, placing.needed, demand, placing.sites.ready)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
@@ -119,8 +126,9 @@ def _buy(
     tally: Tally,
     left: Sequence[Ask],
     told: dict[str, Explanation],
+    board: Board,
 ) -> list[Action]:
-    packing = packer.best(left, tally)
+    packing = packer.best(left, tally, board)
     actions: list[Action] = []
     for room in packing.rooms:
         launch = _launch(room, "")

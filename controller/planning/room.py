@@ -49,16 +49,14 @@ class Room:
             )
         return enough(ask.needs, self.free) and admitted(shape, self.name, self.labels, self.taints)
 
-    def keeps_promise(self, ask: Ask, declared: frozenset[str]) -> bool:
+    def keeps_promise(self, ask: Ask, declared: frozenset[str], free: Resources) -> bool:
         """Whether the machine on its way that was bought for this pod still has its place.
 
         Only the GPUs are asked: a label or a figure that is predicted otherwise by now is no reason to
         buy a second machine before the first one could show itself.
         """
-        if self.machine is None or ask.pod.created > self.machine.intended_at:
-            return self.holds(ask)  # a later pod of the same name was promised nothing
         counted = {n: u for n, u in ask.needs.items() if n == PODS or is_accelerator(n, declared)}
-        return enough(counted, self.free)
+        return enough(counted, free)
 
     def put(self, ask: Ask) -> None:
         self.free = subtract(self.free, ask.needs)

@@ -40,6 +40,15 @@ class Sizes:
                 sets[level] |= bit
         self._at.append(reached)
 
+    def pop(self) -> None:
+        """Forget the last place."""
+        reached = self._at.pop()
+        bit = 1 << len(self._at)
+        for name, at in reached.items():
+            sets = self._sets[name]
+            for level in range(at):
+                sets[level] &= ~bit
+
     def change(self, number: int, name: str, free: int) -> None:
         levels = self._levels.get(name)
         if levels is None:
