@@ -16,7 +16,7 @@ NODE_LABELS = {
 }
 ZONES = {"za": "r1", "zb": "r1", "zc": "r2"}
 POD_LABELS = {"app": ["x", "y", "z"], "tier": ["1", "2"], "rev": ["v1", "v2"]}
-TAINTS = {"team": ["ml", "web", ""], "gpu": ["present"], "weight": ["1", "5", "1_0", "x"]}
+TAINTS = {"team": ["ml", "web", ""], "gpu": ["present"], "weight": ["1", "5", "1_0", "007", "x"]}
 EFFECTS = ["NoSchedule", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 KEYS = [HOST, ZONE, ZONE, REGION, "disk", "nowhere"]
 REQUIRED, PREFERRED = (

@@ -69,15 +69,15 @@ def said(pod: Json) -> Iterator[str]:
         yield f"toleration {one.get('operator', 'Equal')}"
 
 
-def pods(comparison: Comparison, seed: str, count: int, *, most: int) -> Tally:
-    """So many pods, or until so many of them were judged differently."""
+def pods(comparison: Comparison, seed: str, count: int, *, most: int, first: int = 0) -> Tally:
+    """So many pods from the first on, or until so many of them were judged differently."""
     tally = Tally()
-    for number in range(count):
+    for number in range(first, first + count):
         batch = number // PODS_A_WORLD
-        if number % PODS_A_WORLD == 0:
+        if number % PODS_A_WORLD == 0 or number == first:
             there = draw.world(f"{seed}-{batch}")
         case = draw.case(f"{seed}-{batch}", number, there)
-        tally.add(refused(comparison, case), case)
+        tally.add(refused(comparison.both, case), case)
         if len(tally.differences) >= most:
             break
     return tally
@@ -87,11 +87,11 @@ def shrunk(comparison: Comparison, found: Both, seconds: float) -> Both:
     """The smallest case in which the two still differ, and one of them by the same kind of mistake."""
 
     def differs(case: Case) -> bool:
-        seen = refused(comparison, case)
+        seen = refused(comparison.hastily, case)
         return isinstance(seen, Both) and not seen.agree and _too_many(seen) == _too_many(found)
 
     small = smallest(found.case, differs, seconds=seconds)
-    seen = refused(comparison, small)
+    seen = refused(comparison.patiently, small)
     return seen if isinstance(seen, Both) and not seen.agree else found
 
 

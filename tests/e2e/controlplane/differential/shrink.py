@@ -23,10 +23,10 @@ def smallest(case: Case, fails: Fails, *, seconds: float) -> Case:
 
     while time.monotonic() < end:
         before = case
-        case = _fewer_pods(case, holds)
-        case = _fewer_nodes(case, holds)
-        case = _fewer_objects(case, holds)
         case = _plainer_pod(case, holds)
+        case = _fewer_nodes(case, holds)
+        case = _fewer_pods(case, holds)
+        case = _fewer_objects(case, holds)
         case = _plainer_world(case, holds)
         if case == before:
             break
@@ -123,7 +123,8 @@ def parts(thing: object, above: Path = ()) -> Iterator[Path]:
         inside = list(enumerate(thing))
     for key, below in inside:
         path = (*above, key)
-        if key not in KEPT and path not in (("metadata",), ("spec",), ("spec", "containers")):
+        kept = key in KEPT or path in (("metadata",), ("spec",), ("spec", "containers"))
+        if not kept and not (isinstance(below, dict) and CASE in below):
             yield path
         yield from parts(below, path)
 
