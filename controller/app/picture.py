@@ -1,16 +1,20 @@
 """The snapshot that is planned on: what of the watched world, the fleet and the cloud matters to GPUs.
 
 Of thirty thousand pods only those count that wait, or that sit on nodes with accelerators or on
-machines of ours. Other nodes matter only while a machine that may go carries pods that would move there.
+machines of ours. Other nodes matter only while a machine that may go carries pods that would move there,
+or while pods elsewhere have a say in where a waiting one runs: by affinity, spread or a shared volume.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from controller.cluster.protocol import View
+from controller.domain.kube import Pod, PodShape, Volume
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy
-from controller.domain.resources import is_accelerator
+from controller.domain.resources import is_accelerator, uses_accelerator
 from controller.fleet.engine import Fleet
 from controller.fleet.usable import in_use
 from controller.planning.elsewhere import moves
@@ -20,26 +24,48 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     machines = fleet.machines()
     names = {machine.name for machine in machines}
     declared = policy.gpu_resources
-    movers = any(_has_movers(policy, view, machine) for machine in machines)
+    waiting = view.waiting_pods()
+    everywhere = any(_has_movers(policy, view, machine) for machine in machines) or any(
+        _looks_around(shape) for shape in _demanding(waiting, declared)
+    )
+    heard = set() if everywhere else _with_a_say(view, waiting, declared)
     nodes = [
         node
         for node in view.nodes()
-        if node.name in names
-        or movers
+        if everywhere
+        or node.name in names
+        or node.name in heard
         or any(is_accelerator(n, declared) for n in node.allocatable)
         or any(is_accelerator(n, declared) for n in node.capacity)
     ]
-    pods = list(view.waiting_pods())
+    pods = list(waiting)
     for node in nodes:
         pods += view.pods_on(node.name)
+    shown = {node.name for node in nodes}
+    claims = _claims(pods)
+    volume_claims = sorted((c for c in view.volume_claims() if c.key in claims), key=lambda c: c.key)
+    daemonsets = tuple(sorted(view.daemonsets(), key=lambda daemon: daemon.key))
     return Snapshot(
         now=now,
         policy=policy,
         pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))),
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
-        daemonsets=tuple(sorted(view.daemonsets(), key=lambda daemon: daemon.key)),
+        daemonsets=daemonsets,
         jobs=tuple(sorted(view.jobs(), key=lambda job: job.uid)),
         budgets=tuple(sorted(view.budgets(), key=lambda budget: (budget.namespace, budget.name))),
+        namespaces=tuple(sorted(view.namespaces(), key=lambda found: found.name)),
+        volume_claims=tuple(volume_claims),
+        volumes=_volumes(view.persistent_volumes(), {c.volume for c in volume_claims}, claims),
+        storage_classes=tuple(sorted(view.storage_classes(), key=lambda found: found.name)),
+        csi_nodes=tuple(
+            sorted((n for n in view.csi_nodes() if n.name in shown), key=lambda found: found.name)
+        ),
+        limit_ranges=tuple(sorted(view.limit_ranges(), key=lambda found: (found.namespace, found.name))),
+        pod_groups=tuple(
+            sorted(view.pod_groups(), key=lambda found: (found.namespace, found.name, found.system))
+        ),
+        device_claims=tuple(sorted(view.device_claims(), key=lambda found: (found.template, found.key))),
+        unreadable=view.unreadable(),
         machines=machines,
         offers=fleet.catalogue.offers,
         refusals=fleet.active_refusals(),
@@ -50,6 +76,56 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         scripts_free=fleet.scripts_free(),
         launches=tuple(fleet.ledger.launches),
     )
+
+
+def _demanding(waiting: Iterable[Pod], declared: Collection[str]) -> list[PodShape]:
+    """The shapes of waiting pods that could be bought for, each once."""
+    shapes = {id(pod.shape): pod.shape for pod in waiting}
+    return [
+        shape for shape in shapes.values() if shape.has_claims or uses_accelerator(shape.requests, declared)
+    ]
+
+
+def _looks_around(shape: PodShape) -> bool:
+    """Pods on any node decide where it may run, or whether its volume is free for it."""
+    return bool(shape.affinity or shape.anti_affinity or shape.spreads or shape.volumes)
+
+
+def _with_a_say(view: View, waiting: Iterable[Pod], declared: Collection[str]) -> set[str]:
+    """Nodes with pods that keep a waiting one off, which for a whole zone can be any node."""
+    demanding = _demanding(waiting, declared)
+    if not demanding:
+        return set()
+    judged: dict[int, bool] = {}
+
+    def keeps_off(shape: PodShape) -> bool:
+        if id(shape) not in judged:
+            judged[id(shape)] = any(
+                term.selector is not None and any(term.selector.matches(other.labels) for other in demanding)
+                for term in shape.anti_affinity
+            )
+        return judged[id(shape)]
+
+    return {pod.node for pod in view.guarded_pods() if keeps_off(pod.shape)}
+
+
+def _claims(pods: Iterable[Pod]) -> set[str]:
+    """The keys of the volume claims that pods use; one made for a pod is named after it."""
+    return {
+        f"{pod.namespace}/{f'{pod.name}-{volume.name}' if volume.ephemeral else volume.claim}"
+        for pod in pods
+        for volume in pod.shape.volumes
+    }
+
+
+def _volumes(volumes: Iterable[Volume], bound: set[str], claims: set[str]) -> tuple[Volume, ...]:
+    """Those of the claims, and those that a claim could still be bound to."""
+    wanted = (
+        found
+        for found in volumes
+        if found.name in bound or found.claim in claims or (claims and not found.claim)
+    )
+    return tuple(sorted(wanted, key=lambda found: found.name))
 
 
 def _has_movers(policy: Policy, view: View, machine: Machine) -> bool:

@@ -61,7 +61,7 @@ KEYS = frozenset(
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
         "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
-        "scripts_free", "spent_this_month", "pause", "disappointed", "given_up", "in_vain",
+        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "in_vain",
     }
 )  # fmt: skip
 
@@ -80,6 +80,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "jobs": [encode.job(job) for job in snapshot.jobs],
         "poddisruptionbudgets": [encode.budget(budget) for budget in snapshot.budgets],
         **kind_rows(snapshot),
+        "unreadable": list(snapshot.unreadable),
         "machines": [msgspec.to_builtins(machine) for machine in snapshot.machines],
         "offers": [_offer_json(offer) for offer in snapshot.offers],
         "refusals": [msgspec.to_builtins(refusal) for refusal in snapshot.refusals],
@@ -132,6 +133,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
         pod_groups=_kind(data, kinds.ANY_POD_GROUP, decoder),
         device_claims=_kind(data, kinds.DEVICE_CLAIMS, decoder)
         + _kind(data, kinds.DEVICE_CLAIM_TEMPLATES, decoder),
+        unreadable=tuple(sorted(_each(data, "unreadable", lambda name: words("", name)))),
         machines=tuple(filled_in(found, offers) for found in machines),
         offers=offers,
         refusals=tuple(sorted(_each(data, "refusals", refusal), key=lambda r: (r.offer, r.until))),

@@ -39,6 +39,7 @@ class PodIndex:
         self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}
         self._on: dict[str, dict[str, Pod]] = {}
+        self._guarded: dict[str, Pod] = {}  # bound, and keep others off
         self._waiting_now: tuple[Pod, ...] | None = ()
 
     def __len__(self) -> int:
@@ -61,6 +62,9 @@ class PodIndex:
     def on(self, node: str) -> tuple[Pod, ...]:
         return tuple(self._on.get(node, {}).values())
 
+    def guarded(self) -> tuple[Pod, ...]:
+        return tuple(self._guarded.values())
+
     def put(self, pod: Pod) -> Matter:
         """Take in what a pod is now. A finished one is no longer kept."""
         if pod.finished:
@@ -75,6 +79,8 @@ class PodIndex:
         self._pods[pod.uid] = pod
         if pod.node:
             self._on.setdefault(pod.node, {})[pod.uid] = pod
+            if pod.shape.anti_affinity:
+                self._guarded[pod.uid] = pod
         else:
             self._waiting[pod.uid] = pod
             self._waiting_now = None
@@ -94,6 +100,7 @@ class PodIndex:
             self._waiting.pop(pod.uid, None)
             self._waiting_now = None
             return
+        self._guarded.pop(pod.uid, None)
         there = self._on.get(pod.node)
         if there is not None:
             there.pop(pod.uid, None)

@@ -7,7 +7,22 @@ from typing import Protocol
 
 import msgspec
 
-from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Taint
+from controller.domain.kube import (
+    CsiNode,
+    DaemonSet,
+    DeviceClaim,
+    DisruptionBudget,
+    Job,
+    LimitRange,
+    Namespace,
+    Node,
+    Pod,
+    PodGroup,
+    StorageClass,
+    Taint,
+    Volume,
+    VolumeClaim,
+)
 from controller.domain.outcome import Outcome
 
 
@@ -88,11 +103,33 @@ class View(Protocol):
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Pods bound to the node that are not finished."""
 
+    def guarded_pods(self) -> tuple[Pod, ...]:
+        """Pods bound to a node that keep others off by a required anti-affinity."""
+
     def daemonsets(self) -> tuple[DaemonSet, ...]: ...
 
     def jobs(self) -> tuple[Job, ...]: ...
 
     def budgets(self) -> tuple[DisruptionBudget, ...]: ...
+
+    def namespaces(self) -> tuple[Namespace, ...]: ...
+
+    def volume_claims(self) -> tuple[VolumeClaim, ...]: ...
+
+    def persistent_volumes(self) -> tuple[Volume, ...]: ...
+
+    def storage_classes(self) -> tuple[StorageClass, ...]: ...
+
+    def csi_nodes(self) -> tuple[CsiNode, ...]: ...
+
+    def limit_ranges(self) -> tuple[LimitRange, ...]: ...
+
+    def pod_groups(self) -> tuple[PodGroup, ...]: ...
+
+    def device_claims(self) -> tuple[DeviceClaim, ...]: ...
+
+    def unreadable(self) -> tuple[str, ...]:
+        """Optional kinds that the cluster has and that may not be read."""
 
 
 class Writer(Protocol):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from controller.cluster.kinds import OPTIONAL
 from controller.cluster.protocol import Transport
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -24,6 +25,7 @@ class Right(msgspec.Struct, frozen=True, order=True):
     own_namespace: bool = False
     name: str = ""
     only_for: str = ""  # needed only by those who use this
+    optional: bool = False  # of a kind that not every cluster has: without it such pods are not bought for
 
     @property
     def group(self) -> str:
@@ -46,9 +48,15 @@ class Right(msgspec.Struct, frozen=True, order=True):
 
 
 def _rights(
-    resource: str, verbs: str, *, own: bool = False, name: str = "", only_for: str = ""
+    resource: str,
+    verbs: str,
+    *,
+    own: bool = False,
+    name: str = "",
+    only_for: str = "",
+    optional: bool = False,
 ) -> list[Right]:
-    return [Right(resource, verb, own, name, only_for) for verb in verbs.split()]
+    return [Right(resource, verb, own, name, only_for, optional) for verb in verbs.split()]
 
 
 JOIN_TOKENS = "join tokens in Secrets"
@@ -59,6 +67,17 @@ RIGHTS: tuple[Right, ...] = (
     *_rights("daemonsets.apps", "list watch"),
     *_rights("jobs.batch", "list watch"),
     *_rights("poddisruptionbudgets.policy", "list watch"),
+    *_rights("namespaces", "list watch"),
+    *_rights("persistentvolumeclaims", "list watch"),
+    *_rights("persistentvolumes", "list watch"),
+    *_rights("limitranges", "list watch"),
+    *_rights("storageclasses.storage.k8s.io", "list watch"),
+    *_rights("csinodes.storage.k8s.io", "list watch"),
+    *(
+        right
+        for resource in dict.fromkeys(kind.resource for kind in OPTIONAL)
+        for right in _rights(resource, "list watch", optional=True)
+    ),
     *_rights("events", "create patch"),
     *_rights("namespaces", "get", name="kube-system"),
     *_rights("configmaps", "get create update", own=True),
@@ -69,8 +88,11 @@ RIGHTS: tuple[Right, ...] = (
 
 
 async def missing(transport: Transport, namespace: str, secrets: Iterable[str] = ()) -> list[str]:
-    """The lines of the rights that are not granted, sorted. `secrets`: names that must be readable."""
-    wanted = [right for right in RIGHTS if not right.only_for]
+    """The lines of the rights that are not granted, sorted. `secrets`: names that must be readable.
+
+    Those of optional kinds are not among them: they stop nothing, and the view tells what it may not read.
+    """
+    wanted = [right for right in RIGHTS if not right.only_for and not right.optional]
     wanted += [
         msgspec.structs.replace(right, name=name) for right in RIGHTS if right.only_for for name in secrets
     ]

@@ -9,13 +9,14 @@ Jobs) have shapes of their own, which still share tolerations, requests and the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from controller.cluster import pod_parts, wire
+from controller.cluster.memo import Memo
 from controller.cluster.pod_parts import ABSENT, FREE, LABEL_KEYS, STUCK
 from controller.cluster.requests import Asked, Warn, effective
 from controller.cluster.wire import EMPTY, MIRROR, NO_ANNOTATIONS, POD_KEYS, Amounts, PodMeta, PodSpec
@@ -36,32 +37,6 @@ _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
 _strings = msgspec.json.Decoder(dict[str, str]).decode
 _overhead = msgspec.json.Decoder(dict[str, str | int | float]).decode
 _owners = msgspec.json.Decoder(list[wire.Owner]).decode
-
-
-class Memo(Generic[T]):
-    """A bounded memory in two generations: what is used stays, what is not is forgotten in time."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._young: dict[Hashable, T] = {}
-        self._old: dict[Hashable, T] = {}
-
-    def get(self, key: Hashable) -> T | None:
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is not None:
-                self.put(key, found)
-        return found
-
-    def put(self, key: Hashable, value: T) -> T:
-        if len(self._young) >= self._limit:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
-        return value
-
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
 
 
 class Shapes:

@@ -2,7 +2,8 @@
 
 Finished pods are left out by the API server itself (a pod that finishes then looks deleted); they are
 dropped here as well, for servers that ignore the selector. While a kind is listed again its old picture
-stays; what the new list did not show is removed at its end.
+stays; what the new list did not show is removed at its end. Kinds of add-ons and of newer servers are
+watched where there are any; where they may not be read, that is told once and nothing else waits for it.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
+from controller.cluster import kinds
 from controller.cluster.decode import Decoder
+from controller.cluster.discovery import served
 from controller.cluster.index import Matter, PodIndex
+from controller.cluster.kinds import Kind
 from controller.cluster.memory import settle, trim
-from controller.cluster.protocol import Transport
+from controller.cluster.protocol import ClusterError, Transport
+from controller.cluster.rarer import Objects, Rarer, name_of
 from controller.cluster.watching import Began, Completed, Context, Gone, Progress, Seen, Source, followed
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
 
 log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-T = TypeVar("T", Node, DaemonSet, Job, DisruptionBudget)
+SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
+DISCOVERY = "discovery"
 
 
 class KindState(msgspec.Struct, frozen=True):
@@ -38,40 +44,7 @@ class KindState(msgspec.Struct, frozen=True):
     error: str  # in one line; empty when all is well
 
 
-class Objects(Generic[T]):
-    """The objects of a kind that is not pods."""
-
-    def __init__(self, matter: Matter) -> None:
-        self._matter = matter
-        self.by_uid: dict[str, T] = {}
-        self._now: tuple[T, ...] | None = ()
-
-    def every(self) -> tuple[T, ...]:
-        if self._now is None:
-            self._now = tuple(self.by_uid.values())
-        return self._now
-
-    def uids(self) -> set[str]:
-        return set(self.by_uid)
-
-    def __len__(self) -> int:
-        return len(self.by_uid)
-
-    def put(self, found: T) -> Matter:
-        if self.by_uid.get(found.uid) == found:
-            return Matter.NOBODY  # a heartbeat
-        self.by_uid[found.uid] = found
-        self._now = None
-        return self._matter
-
-    def drop(self, uid: str) -> Matter:
-        if self.by_uid.pop(uid, None) is None:
-            return Matter.NOBODY
-        self._now = None
-        return self._matter
-
-
-class WatchedView:
+class WatchedView(Rarer):
     """Implements `protocol.View`. `on_change` is called with "demand", "capacity" or "other".
 
     It is called for changes that matter only, and for the whole of a kind once when its first list is
@@ -122,8 +95,12 @@ class WatchedView:
             ),
             "jobs": (Source("jobs", "/apis/batch/v1/jobs", decode.versioned_job), self._jobs, Matter.OTHER),
         }
+        super().__init__()
+        for each in kinds.ALWAYS:
+            self._add(each)
+        self._unreadable: set[str] = set()
         self._progress = {kind: Progress() for kind in self._watched}
-        self._unsynced = set(self._watched)
+        self._unsynced = {*self._watched, DISCOVERY}
         self._whole = asyncio.Event()
 
     @property
@@ -161,6 +138,9 @@ class WatchedView:
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         return self._pods.on(node)
 
+    def guarded_pods(self) -> tuple[Pod, ...]:
+        return self._pods.guarded()
+
     def daemonsets(self) -> tuple[DaemonSet, ...]:
         return self._daemon_sets.every()
 
@@ -170,11 +150,58 @@ class WatchedView:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return self._budgets.every()
 
+    def unreadable(self) -> tuple[str, ...]:
+        """Optional kinds that the API server has and that may not be read, such as `podgroups.scheduling.run.ai`."""
+        return tuple(sorted(self._unreadable))
+
+    def _add(self, kind: Kind[Any]) -> None:
+        kept = self.keep(kind)
+        source: Source[Any] = Source(name_of(kind), kind.path, self.decoder.versioned(kind))
+        self._watched[name_of(kind)] = (source, kept, Matter.OTHER)
+
     async def run(self) -> None:
         """Follow every kind until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in self._watched:
                 group.create_task(self._keep(kind), name=f"watch {kind}")
+            group.create_task(self._discover(group), name=DISCOVERY)
+
+    async def _discover(self, group: asyncio.TaskGroup) -> None:
+        """Begin to watch optional kinds as soon as the API server has them."""
+        wait = 1.0
+        while True:
+            try:
+                found = await served(self._context.transport, kinds.OPTIONAL)
+            except ClusterError as error:
+                log.warning("what the API server has cannot be read: %s", error.message)
+                await self._context.sleep(wait)
+                wait = min(30.0, 2 * wait)
+                continue
+            wait = 1.0
+            for kind in found:
+                if kind.resource in self._watched:
+                    continue
+                self._add(kind)
+                self._progress[kind.resource] = Progress()
+                if DISCOVERY in self._unsynced:  # later ones are no reason to stop deciding
+                    self._unsynced.add(kind.resource)
+                group.create_task(self._keep(kind.resource), name=f"watch {kind.resource}")
+            self._ready(DISCOVERY)
+            await self._context.sleep(SERVED_AGAIN)
+
+    def _refused(self, kind: str) -> None:
+        """An optional kind that is gone or may not be read holds nobody up; what was known of it is not believed."""
+        if kind not in self._unreadable:
+            self._unreadable.add(kind)
+            log.warning(
+                "%s cannot be read, so no machine is bought for pods that need it: %s",
+                kind,
+                self._progress[kind].error,
+            )
+        kept = self._watched[kind][1]
+        for uid in kept.uids():
+            kept.drop(uid)
+        self._ready(kind)
 
     async def _keep(self, kind: str) -> None:
         """One kind's watch. A fault of our own costs a new list, never the others' watches."""
@@ -199,8 +226,11 @@ class WatchedView:
                     case Gone(found):
                         matter = kept.drop(found.uid)
                     case Began():
+                        if self.is_optional(kind) and self._progress[kind].refused:
+                            self._refused(kind)
                         unseen = kept.uids()
                     case Completed():
+                        self._unreadable.discard(kind)
                         for uid in unseen:
                             matter |= kept.drop(uid)
                         unseen = set()
@@ -214,8 +244,13 @@ class WatchedView:
         if kind not in self._unsynced:
             trim()
             return Matter.NOBODY
+        self._ready(kind)
+        return whole
+
+    def _ready(self, kind: str) -> None:
+        if kind not in self._unsynced:
+            return
         self._unsynced.discard(kind)
         if not self._unsynced:
             settle()
             self._whole.set()
-        return whole

@@ -62,6 +62,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     limit_ranges: tuple[LimitRange, ...] = ()
     pod_groups: tuple[PodGroup, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
+    unreadable: tuple[str, ...] = ()  # optional kinds that the cluster has and that may not be read
     machines: tuple[Machine, ...] = ()
     offers: tuple[Offer, ...] = ()
     refusals: tuple[Refusal, ...] = ()

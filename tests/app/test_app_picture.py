@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from controller.app import picture
-from controller.domain.kube import Node, Pod
+from controller.domain.kube import (
+    CsiNode,
+    Node,
+    Pod,
+    PodTerm,
+    PodVolume,
+    Selector,
+    Spread,
+    Volume,
+    VolumeClaim,
+)
 from controller.domain.machine import Phase
 from tests.planning.worlds import NOW, machine, node, pod, policy
 
@@ -31,10 +41,16 @@ class View:
     def daemonsets(self) -> tuple[()]:
         return ()
 
-    jobs = budgets = daemonsets
+    jobs = budgets = namespaces = volume_claims = persistent_volumes = storage_classes = csi_nodes = (
+        daemonsets
+    )
+    limit_ranges = pod_groups = device_claims = unreadable = daemonsets
+
+    def guarded_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self._pods if pod.node and pod.shape.anti_affinity)
 
 
-def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
+def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     nodes = [node(NAME), node("cpu", 0), node("gpu", 1)]
     ledger = SimpleNamespace(figures={}, disappointed={}, given_up={}, in_vain={}, launches=[])
     fleet: Any = SimpleNamespace(
@@ -45,6 +61,11 @@ def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
         ledger=ledger,
     )
     view: Any = View(nodes, [*pods, pod("far", 0, node="cpu")])
+    return view, fleet
+
+
+def seen(pods: list[Pod], phase: Phase = Phase.READY) -> list[str]:
+    view, fleet = scene(pods, phase)
     return [found.name for found in picture.take(policy(), view, fleet, NOW).nodes]
 
 
@@ -63,3 +84,50 @@ def test_nodes_without_gpus_are_looked_at_only_while_pods_may_have_to_move_there
     pods: list[Pod], phase: Phase, all_nodes: bool
 ) -> None:
     assert seen(pods, phase) == (["cpu", "gpu", NAME] if all_nodes else ["gpu", NAME])
+
+
+BY_APP = PodTerm(topology_key="zone", selector=Selector({"app": "a"}))
+A = {"app": "a"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "all_nodes"),
+    [
+        ([pod("plain", labels=A)], False),
+        ([pod("near", affinity=(BY_APP,))], True),
+        ([pod("far-off", anti_affinity=(BY_APP,))], True),
+        ([pod("spread", spreads=(Spread(topology_key="zone"),))], True),
+        ([pod("data", volumes=(PodVolume(claim="c"),))], True),
+        ([pod("web", 0, affinity=(BY_APP,))], False),
+        ([pod("train", labels=A), pod("guard", 0, node="cpu", anti_affinity=(BY_APP,))], True),
+        ([pod("train"), pod("guard", 0, node="cpu", anti_affinity=(BY_APP,))], False),
+        ([pod("web", 0, labels=A), pod("guard", 0, node="cpu", anti_affinity=(BY_APP,))], False),
+    ],
+)
+def test_nodes_without_gpus_are_looked_at_where_their_pods_have_a_say(
+    pods: list[Pod], all_nodes: bool
+) -> None:
+    assert seen(pods) == (["cpu", "gpu", NAME] if all_nodes else ["gpu", NAME])
+
+
+def test_of_storage_only_what_the_pods_use_is_taken() -> None:
+    pods = [
+        pod("a", volumes=(PodVolume(claim="c"), PodVolume(name="scratch", ephemeral=True))),
+        pod("b", node="gpu", volumes=(PodVolume(claim="d"),)),
+    ]
+    view, fleet = scene(pods)
+    view.volume_claims = lambda: tuple(
+        VolumeClaim(namespace="default", name=name, volume=volume)
+        for name, volume in (("d", "pv-d"), ("c", ""), ("a-scratch", ""), ("other", "pv-o"))
+    )
+    view.persistent_volumes = lambda: (
+        Volume(name="pv-o", claim="default/other"),
+        Volume(name="pv-free"),
+        Volume(name="pv-d", claim="default/d"),
+        Volume(name="pv-for-c", claim="default/c"),
+    )
+    view.csi_nodes = lambda: (CsiNode(name="gpu"), CsiNode(name="gone"))
+    taken = picture.take(policy(), view, fleet, NOW)
+    assert [claim.name for claim in taken.volume_claims] == ["a-scratch", "c", "d"]
+    assert [volume.name for volume in taken.volumes] == ["pv-d", "pv-for-c", "pv-free"]
+    assert [node.name for node in taken.csi_nodes] == ["gpu"]

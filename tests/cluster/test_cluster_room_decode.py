@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from controller.cluster import encode, stamps
 from controller.cluster.decode import Decoder, Unreadable
+from controller.cluster.memo import Memo
 from controller.cluster.requests import UNREADABLE
-from controller.cluster.shapes import Memo, Shapes
+from controller.cluster.shapes import Shapes
 from controller.domain import kube, names
 from controller.domain.quantity import parse_quantity, scheduler_units, to_kubernetes
 from controller.sandbox.samples import node_json, pod_json

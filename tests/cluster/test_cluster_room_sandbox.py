@@ -256,7 +256,11 @@ async def test_one_of_two_holds_the_lease_and_hands_it_on(town: Town) -> None:
 
 async def test_rights_that_a_token_lacks_are_listed(town: Town) -> None:
     rules = [
-        {"apiGroups": ["", "apps", "batch", "policy"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+        {
+            "apiGroups": ["", "apps", "batch", "policy", "storage.k8s.io"],
+            "resources": ["*"],
+            "verbs": ["get", "list", "watch"],
+        }
     ]
     await town.ask("PATCH", "/_sandbox/settings", {"tokens": {"reader": {"user": "reader", "rules": rules}}})
     assert await town.connection.missing_rights("gpu") == []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from controller.cluster.decode import Decoder
 from controller.cluster.index import Matter, PodIndex
 from controller.cluster.protocol import ClusterError
-from controller.cluster.view import UNFINISHED, WatchedView
+from controller.cluster.view import SERVED_AGAIN, UNFINISHED, WatchedView
 from controller.cluster.watching import (
     Began,
     Change,
@@ -486,3 +486,165 @@ def test_the_index_never_disagrees_with_a_plain_dictionary(
 def test_matters_are_told_by_name() -> None:
     assert (Matter.DEMAND | Matter.CAPACITY).kinds == ["demand", "capacity"]
     assert Matter.NOBODY.kinds == []
+
+
+# ---- the rarer kinds
+
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+NATIVE = ("scheduling.k8s.io/v1alpha3", "scheduling.k8s.io/v1alpha2", "scheduling.k8s.io/v1")
+
+
+class Discovered(World):
+    """A server that also has these versions, each with some kinds; every path that was asked for is kept."""
+
+    def __init__(self, versions: dict[str, list[str]]) -> None:
+        super().__init__()
+        self.versions = versions
+        self.asked: list[str] = []
+
+    def answer(self, asked: Asked) -> Any:
+        self.asked.append(asked.path)
+        if asked.path == "/apis":
+            return {"groups": [{"name": "any", "versions": [{"groupVersion": v} for v in self.versions]}]}
+        if (version := asked.path.removeprefix("/apis/")) in self.versions:
+            return {"resources": [{"name": name} for name in self.versions[version]]}
+        return super().answer(asked)
+
+
+def rare(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "namespace": "n", "uid": "1"}} | parts
+
+
+RARER = [
+    ("namespaces", "namespaces", "other"),
+    ("persistentvolumeclaims", "volume_claims", "demand"),
+    ("persistentvolumes", "persistent_volumes", "demand"),
+    ("storageclasses", "storage_classes", "other"),
+    ("csinodes", "csi_nodes", "other"),
+    ("limitranges", "limit_ranges", "other"),
+    ("podgroups", "pod_groups", "demand"),
+    ("resourceclaims", "device_claims", "capacity"),
+    ("resourceclaimtemplates", "device_claims", "other"),
+]
+
+
+@pytest.mark.parametrize(("kind", "method", "matter"), RARER)
+async def test_the_rarer_kinds_are_kept_and_matter_where_they_decide(
+    kind: str, method: str, matter: str
+) -> None:
+    world = Discovered(
+        {VOLCANO: ["podgroups", "queues"], "resource.k8s.io/v1": ["resourceclaims", "resourceclaimtemplates"]}
+    )
+    async with watched(world) as (view, changes):
+        await world.tell(kind, line("ADDED", rare()))
+        assert [found.name for found in getattr(view, method)()] == ["x"]
+        assert changes == [matter]
+        await world.tell(kind, line("DELETED", rare()))
+        assert getattr(view, method)() == ()
+
+
+async def test_what_the_server_does_not_have_is_not_listed_and_is_no_error() -> None:
+    world = Discovered({"scheduling.k8s.io/v1": ["priorityclasses"], "resource.k8s.io/v1": ["deviceclasses"]})
+    async with watched(world) as (view, _):
+        assert (view.pod_groups(), view.device_claims(), view.unreadable()) == ((), (), ())
+        assert not [path for path in world.asked if "podgroups" in path or "resourceclaims" in path]
+        assert not [kind.error for kind in view.state() if kind.error]
+
+
+async def test_of_one_group_only_the_first_known_version_is_watched() -> None:
+    world = Discovered({version: ["podgroups", "priorityclasses"] for version in NATIVE})
+    async with watched(world):
+        lists = [path for path in world.asked if path.endswith("/podgroups")]
+        assert lists == ["/apis/scheduling.k8s.io/v1alpha3/podgroups"]
+
+
+async def test_deciding_waits_for_gangs_that_the_server_has() -> None:
+    world = Discovered({VOLCANO: ["podgroups"]})
+    world.lists["podgroups"] = [
+        failure(503, "later"),
+        listed(rare(spec={"minMember": 3}, apiVersion=VOLCANO)),
+    ]
+    async with watched(world) as (view, _):
+        assert [found.min_member for found in view.pod_groups()] == [3]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+async def test_an_optional_kind_that_may_not_be_read_is_told_once_and_stops_nothing(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = Discovered({VOLCANO: ["podgroups"]})
+    refused = failure(status, "podgroups.scheduling.volcano.sh is forbidden")
+    world.lists["podgroups"] = [refused, refused, refused, listed(rare(apiVersion=VOLCANO))]
+    async with watched(world) as (view, _):
+        assert view.synced
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert [found.name for found in view.pod_groups()] == ["x"], "it is asked for again"
+        assert view.unreadable() == ()
+    assert caplog.text.count("podgroups.scheduling.volcano.sh cannot be read, so no machine is bought") == 1
+
+
+async def test_what_was_known_of_a_kind_that_may_no_longer_be_read_is_not_believed() -> None:
+    world = Discovered({VOLCANO: ["podgroups"]})
+    world.lists["podgroups"] = [listed(rare(apiVersion=VOLCANO)), *[failure(403, "no")] * 1000]
+    async with watched(world) as (view, _):
+        assert view.pod_groups()
+        await world.tell("podgroups", failure(410, "too old"))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert view.pod_groups() == ()
+        assert view.unreadable() == ("podgroups.scheduling.volcano.sh",)
+        assert view.synced
+
+
+async def test_discovery_that_fails_is_tried_again_before_anything_is_decided() -> None:
+    world = Discovered({VOLCANO: ["podgroups"]})
+    answer, failures = world.answer, [failure(503, "not yet")] * 3
+    world.answer = lambda asked: (  # type: ignore[method-assign]
+        failures.pop() if asked.path == "/apis" and failures else answer(asked)
+    )
+    async with watched(world) as (view, _):
+        assert "podgroups.scheduling.volcano.sh" in {kind.kind for kind in view.state()}
+
+
+async def test_a_kind_that_comes_later_is_found_while_deciding_goes_on() -> None:
+    world, clock = Discovered({}), Clock()
+    again = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await (again.wait() if seconds == SERVED_AGAIN else clock.sleep(seconds))
+
+    view = WatchedView(
+        world, on_change=lambda kind: None, sleep=sleep, rng=random.Random(1), clock=clock, wall=clock.wall
+    )
+    task = asyncio.create_task(view.run())
+    await asyncio.wait_for(view.wait_synced(), 5)
+    world.versions[VOLCANO] = ["podgroups"]
+    world.lists["podgroups"] = [listed(rare(apiVersion=VOLCANO))]
+    again.set()
+    await asyncio.sleep(0)
+    again.clear()
+    for _ in range(100):
+        assert view.synced
+        await asyncio.sleep(0)
+    assert [found.name for found in view.pod_groups()] == ["x"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_bound_pods_that_keep_others_off_are_known() -> None:
+    index = PodIndex()
+    rule = {"topologyKey": "zone", "labelSelector": {}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+
+    def guard(uid: str, node_name: str) -> Pod:
+        found = pod(uid, node=node_name)
+        found["spec"]["affinity"] = affinity
+        return Decoder().pod(found)
+
+    index.put(guard("a", "n1"))
+    index.put(guard("waiting", ""))
+    index.put(Decoder().pod(pod("plain", node="n1")))
+    assert [found.name for found in index.guarded()] == ["a"]
+    index.drop("uid-a")
+    assert index.guarded() == ()

@@ -403,6 +403,15 @@ class Hands:
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return tuple(self.town.budgets)
 
+    def guarded_pods(self) -> tuple[Pod, ...]:
+        return tuple(p for p in self.town.pods.values() if p.node and p.shape.anti_affinity)
+
+    def nothing(self) -> tuple[Any, ...]:
+        return ()
+
+    namespaces = volume_claims = persistent_volumes = storage_classes = csi_nodes = limit_ranges = nothing
+    pod_groups = device_claims = unreadable = nothing
+
     # -- Writer ---------------------------------------------------------------------------------
 
     async def list_pods_on(self, node: str) -> tuple[Pod, ...]:

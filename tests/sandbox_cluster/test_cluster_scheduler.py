@@ -283,12 +283,203 @@ def test_pods_spread_over_zones(town: Town) -> None:
     assert {where(town, "p"), where(town, "q")} == {"a", "b"}
 
 
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def from_claim(name: str) -> dict[str, Any]:
+    return {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+
+
+def claim(town: Town, name: str, kind: str = "local", mode: str = "ReadWriteOnce", **more: Any) -> None:
+    spec = {
+        "accessModes": [mode],
+        "storageClassName": kind,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    town.post(CLAIMS, {"metadata": {"name": name}, "spec": spec | more})
+
+
+def waits(
+    town: Town, name: str = "local", provisioner: str = "kubernetes.io/no-provisioner", **more: Any
+) -> None:
+    kind = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    town.post("/apis/storage.k8s.io/v1/storageclasses", {"metadata": {"name": name}} | kind | more)
+
+
+def volume(town: Town, name: str, zone: str, size: str = "1Gi", **more: Any) -> None:
+    only = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    spec = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [only]}},
+    }
+    town.post("/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec | more})
+
+
+def two_zones(town: Town) -> None:
+    town.add_node("a", labels={ZONE: "1"}, figures={"cpu": "100"})
+    town.add_node("b", labels={ZONE: "2"})
+
+
 def test_a_missing_volume_claim_is_the_reason(town: Town) -> None:
     town.add_node("n")
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    town.add_pod("p", volumes=[volume])
+    town.add_pod("p", volumes=[from_claim("data")])
     town.run()
     assert 'persistentvolumeclaim "data" not found' in why(town, "p")
-    town.post("/api/v1/namespaces/default/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": {}})
+    waits(town, provisioner="example.com/csi")
+    claim(town, "data")
     town.run()
     assert where(town, "p") == "n"
+
+
+def test_a_claim_that_nobody_binds_is_the_reason(town: Town) -> None:
+    town.add_node("n")
+    claim(town, "data", kind="unknown")
+    town.add_pod("p", volumes=[from_claim("data")])
+    town.run()
+    assert why(town, "p") == (
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/1 nodes are "
+        "available: 1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_pod_goes_where_its_bound_volume_can_be_reached(town: Town) -> None:
+    two_zones(town)
+    volume(town, "pv", "2")
+    claim(town, "data", volumeName="pv")
+    town.add_pod("p", volumes=[from_claim("data")])
+    town.run()
+    assert where(town, "p") == "b"
+    town.add_pod("q", volumes=[from_claim("data")], nodeSelector={ZONE: "1"})
+    town.run()
+    assert "1 node(s) didn't match PersistentVolume's node affinity" in why(town, "q")
+
+
+def test_a_claim_that_waits_is_bound_to_the_smallest_volume_that_fits_where_the_pod_goes(town: Town) -> None:
+    two_zones(town)
+    waits(town)
+    volume(town, "large", "2", "9Gi")
+    volume(town, "right", "2", "1Gi")
+    volume(town, "small", "1", "1Mi")
+    claim(town, "data")
+    town.add_pod("p", volumes=[from_claim("data")])
+    town.run()
+    assert where(town, "p") == "b"
+    bound = town.get(f"{CLAIMS}/data")
+    assert (bound["spec"]["volumeName"], bound["status"]["phase"]) == ("right", "Bound")
+    assert town.get("/api/v1/persistentvolumes/right")["spec"]["claimRef"]["name"] == "data"
+    claim(town, "more")
+    town.add_pod("q", volumes=[from_claim("more")], nodeSelector={ZONE: "1"})
+    town.run()
+    assert "node(s) didn't find available persistent volumes to bind" in why(town, "q")
+
+
+def test_a_volume_is_made_in_the_zone_of_the_first_consumer(town: Town) -> None:
+    two_zones(town)
+    only = [{"matchLabelExpressions": [{"key": ZONE, "values": ["2"]}]}]
+    waits(town, provisioner="example.com/csi", allowedTopologies=only)
+    claim(town, "data")
+    town.add_pod("p", volumes=[from_claim("data")])
+    town.run()
+    assert where(town, "p") == "b"
+    town.add_pod("q", volumes=[from_claim("data")])
+    town.run()
+    assert where(town, "q") == "b"
+
+
+def test_the_claim_of_an_ephemeral_volume_is_made_for_its_pod(town: Town) -> None:
+    town.add_node("n", labels={ZONE: "1"})
+    waits(town, provisioner="example.com/csi")
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    made = town.add_pod("p", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
+    town.run()
+    assert where(town, "p") == "n"
+    (owner,) = town.get(f"{CLAIMS}/p-v")["metadata"]["ownerReferences"]
+    assert owner["name"] == "p"
+    assert made is None or owner["uid"] == made["metadata"]["uid"]
+
+
+def test_a_node_attaches_no_more_volumes_of_a_driver_than_it_can(town: Town) -> None:
+    town.add_node("n")
+    drivers = [{"name": "example.com/csi", "nodeID": "n", "allocatable": {"count": 1}}]
+    town.post("/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": "n"}, "spec": {"drivers": drivers}})
+    waits(town, provisioner="example.com/csi")
+    for name in ("one", "two"):
+        claim(town, name)
+    town.add_pod("p", volumes=[from_claim("one")])
+    town.add_pod("shares", volumes=[from_claim("one")])
+    town.run()
+    assert (where(town, "p"), where(town, "shares")) == ("n", "n")
+    town.add_pod("q", volumes=[from_claim("two")])
+    town.run()
+    assert "node(s) exceed max volume count" in why(town, "q")
+
+
+def test_a_volume_for_one_pod_alone_is_used_by_one(town: Town) -> None:
+    town.add_node("n")
+    waits(town, provisioner="example.com/csi")
+    claim(town, "data", mode="ReadWriteOncePod")
+    town.add_pod("p", volumes=[from_claim("data")])
+    town.run()
+    town.add_pod("q", volumes=[from_claim("data")])
+    town.run()
+    assert "ReadWriteOncePod access mode already in-use" in why(town, "q")
+
+
+def test_an_affinity_chooses_namespaces_by_their_labels(town: Town) -> None:
+    two_zones(town)
+    town.post("/api/v1/namespaces", {"metadata": {"name": "team", "labels": {"of": "us"}}})
+    rule = {
+        "topologyKey": ZONE,
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "namespaceSelector": {"matchLabels": {"of": "us"}},
+    }
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    other = pod("other", labels={"app": "x"}, nodeSelector={ZONE: "1"})
+    town.post("/api/v1/namespaces/team/pods", other)
+    town.run()
+    town.add_pod("p", affinity=anti)
+    town.run()
+    assert where(town, "p") == "b"
+
+
+def test_a_spread_over_too_few_domains_counts_from_zero(town: Town) -> None:
+    two_zones(town)
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "minDomains": 3,
+    }
+    for name in ("p", "q", "r"):
+        town.add_pod(name, labels={"app": "x"}, topologySpreadConstraints=[spread])
+        town.run()
+    assert {where(town, "p"), where(town, "q")} == {"a", "b"}
+    assert "topology spread constraints" in why(town, "r")
+
+
+def test_a_sidecars_host_port_counts(town: Town) -> None:
+    town.add_node("n")
+    for name in ("p", "q"):
+        town.add_pod(
+            name,
+            initContainers=[
+                {
+                    "name": "side",
+                    "image": "example/side:1",
+                    "restartPolicy": "Always",
+                    "ports": [{"containerPort": 1, "hostPort": 99}],
+                }
+            ],
+        )
+        town.run()
+    assert where(town, "p") == "n"
+    assert "free ports" in why(town, "q")

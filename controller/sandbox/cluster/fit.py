@@ -94,7 +94,10 @@ def selects_node(spec: Obj, name: str, labels: Labels) -> bool:
 def host_ports(spec: Obj) -> frozenset[tuple[str, int]]:
     return frozenset(
         (port.get("protocol", "TCP"), port["hostPort"])
-        for each in spec.get("containers") or ()
+        for each in (
+            *(spec.get("containers") or ()),
+            *(c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"),
+        )
         for port in each.get("ports") or ()
         if port.get("hostPort")
     )
@@ -189,7 +192,15 @@ class Company(Protocol):
     def refusal(self, wish: Wish, room: NodeRoom) -> str | None: ...
 
 
-def refusals(wish: Wish, room: NodeRoom, neighbours: Company | None) -> list[str]:
+class Volumes(Protocol):
+    """What is asked when resources suffice: whether the pod's volumes can be there."""
+
+    def refuses(self, room: NodeRoom) -> str: ...
+
+
+def refusals(
+    wish: Wish, room: NodeRoom, neighbours: Company | None, volumes: Volumes | None = None
+) -> list[str]:
     """Why the pod cannot go to the node; empty when it can."""
     spec: Any = wish.spec
     if room.unschedulable and not tolerates(wish.tolerations, UNSCHEDULABLE_TAINT):
@@ -207,8 +218,10 @@ def refusals(wish: Wish, room: NodeRoom, neighbours: Company | None) -> list[str
             short.append("Too many pods" if name == "pods" else f"Insufficient {name}")
     if short:
         return short
-    if neighbours is not None and (reason := neighbours.refusal(wish, room)):
-        return [reason]
+    if volumes is not None and (stored := volumes.refuses(room)):
+        return [stored]
+    if neighbours is not None and (near := neighbours.refusal(wish, room)):
+        return [near]
     return []
 
 

@@ -2,12 +2,13 @@
 
 Worked out once per attempt, because each term speaks of whole topology domains. Quirks kept: the first
 pod of a group that wants to be near itself may start anywhere; bound pods keep others off by their own
-anti-affinity; namespace labels are not looked up.
+anti-affinity; a spread over fewer domains than `minDomains` counts from zero. `namespaces` are the labels
+of all namespaces, for terms that choose by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from controller.sandbox.cluster.fit import (
     ANTI,
@@ -17,6 +18,7 @@ from controller.sandbox.cluster.fit import (
     NodeRoom,
     Wish,
     selects_node,
+    tolerates,
 )
 from controller.sandbox.cluster.resources import Obj
 from controller.sandbox.cluster.selectors import Labels, matches
@@ -25,7 +27,14 @@ from controller.sandbox.cluster.selectors import Labels, matches
 class Neighbours:
     """Which topology domains hold pods that the terms of one wish speak of: worked out once per attempt."""
 
-    def __init__(self, wish: Wish, rooms: Iterable[NodeRoom], any_anti: bool) -> None:
+    def __init__(
+        self,
+        wish: Wish,
+        rooms: Iterable[NodeRoom],
+        any_anti: bool,
+        namespaces: Mapping[str, Labels] | None = None,
+    ) -> None:
+        self._spaces = namespaces or {}
         self.near = [self._domains(term, wish, rooms) for term in wish.near]
         self.anti = [self._domains(term, wish, rooms) for term in wish.anti]
         self.kept_off: set[tuple[str, str]] = set()  # (topology key, value) where others refuse the wish
@@ -35,28 +44,30 @@ class Neighbours:
                     for term in placed.anti:
                         key = term.get("topologyKey", "")
                         if key in room.labels and _speaks_of(
-                            term, placed.namespace, wish.namespace, wish.labels
+                            term, placed.namespace, wish.namespace, wish.labels, self._spaces
                         ):
                             self.kept_off.add((key, room.labels[key]))
         self.spread = [self._counts(each, wish, rooms) for each in wish.spread]
 
-    @staticmethod
-    def _domains(term: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> set[str]:
+    def _domains(self, term: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> set[str]:
         key = term.get("topologyKey", "")
         return {
             room.labels[key]
             for room in rooms
             if key in room.labels
-            and any(_speaks_of(term, wish.namespace, p.namespace, p.labels) for p in room.pods.values())
+            and any(
+                _speaks_of(term, wish.namespace, p.namespace, p.labels, self._spaces)
+                for p in room.pods.values()
+            )
         }
 
     @staticmethod
     def _counts(constraint: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> dict[str, int]:
         key, counts = constraint["topologyKey"], dict[str, int]()
         for room in rooms:
-            if key in room.labels and selects_node(wish.spec, room.name, room.labels):
+            if key in room.labels and _counted(constraint, wish, room):
                 here = sum(
-                    p.namespace == wish.namespace and matches(p.labels, constraint.get("labelSelector"))
+                    p.namespace == wish.namespace and _alike(constraint, wish, p.labels)
                     for p in room.pods.values()
                 )
                 counts[room.labels[key]] = counts.get(room.labels[key], 0) + here
@@ -67,13 +78,17 @@ class Neighbours:
             value = room.labels.get(constraint["topologyKey"])
             if value is None:
                 return f"{SPREAD} (missing required label)"
-            mine = int(matches(wish.labels, constraint.get("labelSelector")))
-            if counts.get(value, 0) + mine - min(counts.values(), default=0) > constraint.get("maxSkew", 1):
+            mine = int(_alike(constraint, wish, wish.labels))
+            few = len(counts) < (constraint.get("minDomains") or 1)
+            least = 0 if few else min(counts.values(), default=0)
+            if counts.get(value, 0) + mine - least > constraint.get("maxSkew", 1):
                 return SPREAD
         for term, domains in zip(wish.near, self.near, strict=True):
             value = room.labels.get(term.get("topologyKey", ""))
             # The first pod of a group that wants to be near itself may start anywhere.
-            alone = not domains and _speaks_of(term, wish.namespace, wish.namespace, wish.labels)
+            alone = not domains and _speaks_of(
+                term, wish.namespace, wish.namespace, wish.labels, self._spaces
+            )
             if value is None or (value not in domains and not alone):
                 return NEAR
         for term, domains in zip(wish.anti, self.anti, strict=True):
@@ -84,11 +99,32 @@ class Neighbours:
         return None
 
 
-def _speaks_of(term: Obj, owner: str, namespace: str, labels: Labels) -> bool:
+def _counted(constraint: Obj, wish: Wish, room: NodeRoom) -> bool:
+    """Whether a node is part of what a pod spreads over."""
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not selects_node(
+        wish.spec, room.name, room.labels
+    ):
+        return False
+    return constraint.get("nodeTaintsPolicy") != "Honor" or all(
+        taint.get("effect") == "PreferNoSchedule" or tolerates(wish.tolerations, taint)
+        for taint in room.taints
+    )
+
+
+def _alike(constraint: Obj, wish: Wish, labels: Labels) -> bool:
+    """Whether a pod counts for the spread: the selector means it, and it agrees in the keys that are named."""
+    return matches(labels, constraint.get("labelSelector")) and all(
+        labels.get(key) == wish.labels[key]
+        for key in constraint.get("matchLabelKeys") or ()
+        if key in wish.labels
+    )
+
+
+def _speaks_of(term: Obj, owner: str, namespace: str, labels: Labels, spaces: Mapping[str, Labels]) -> bool:
     """Whether an affinity term of a pod in namespace `owner` means a pod."""
-    if term.get("namespaceSelector") is None:
-        if namespace not in (term.get("namespaces") or [owner]):
-            return False
-    elif term["namespaceSelector"] and namespace not in (term.get("namespaces") or []):
-        return False  # namespace labels are not looked up; an empty selector means every namespace
+    chosen, named = term.get("namespaceSelector"), term.get("namespaces") or []
+    if chosen is None:
+        named = named or [owner]
+    if namespace not in named and (chosen is None or not matches(spaces.get(namespace, {}), chosen)):
+        return False
     return matches(labels, term.get("labelSelector"))

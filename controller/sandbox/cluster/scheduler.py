@@ -29,8 +29,9 @@ from controller.sandbox.cluster.fit import (
 )
 from controller.sandbox.cluster.neighbours import Neighbours
 from controller.sandbox.cluster.recorder import Recorder
-from controller.sandbox.cluster.resources import CLAIMS, NODES, PODS, Obj
+from controller.sandbox.cluster.resources import CLAIMS, CSI_NODES, NAMESPACES, NODES, PODS, VOLUMES, Obj
 from controller.sandbox.cluster.shelf import Change, Key
+from controller.sandbox.cluster.storage import CLASSES, Storage
 from controller.sandbox.cluster.store import Store
 
 NAME = "default-scheduler"
@@ -53,7 +54,8 @@ class Scheduler:
         self._cycle: dict[str, str] = {}  # signature -> refusal, while nothing was freed
         store.follow(NODES, self._node_changed)
         store.follow(PODS, self._pod_changed)
-        store.follow(CLAIMS, lambda change: self._retry())
+        for each in (CLAIMS, VOLUMES, CLASSES, CSI_NODES, NAMESPACES):
+            store.follow(each, lambda change: self._retry())
 
     # ---- following the store
 
@@ -186,19 +188,21 @@ class Scheduler:
             self._wake()
 
     def _try(self, key: Key, pod: Obj, since: tuple[int, str]) -> None:
-        missing = self._missing_claim(pod)
+        storage = Storage(self.store, pod)
+        alike = not storage.refusal and not storage.matters  # what one pod is told, others like it are told
         signature = _signature(pod)
-        message = missing or self._cycle.get(signature)
+        message = self._everywhere(storage.refusal) or (self._cycle.get(signature) if alike else None)
         chosen: NodeRoom | None = None
         if message is None:
-            chosen, message = self._choose(Wish(pod))
+            chosen, message = self._choose(Wish(pod), storage)
         if chosen is None:
-            if not missing:
+            if alike:
                 self._cycle[signature] = message
             self.refused[key] = since
             self._refuse(key, message)
             return
         try:
+            storage.bind(chosen)
             bound = assign(self.store, key, chosen.name)
         except ApiError:
             return  # it went away or was bound by someone else
@@ -207,14 +211,20 @@ class Scheduler:
         text = f"Successfully assigned {key[0]}/{key[1]} to {chosen.name}"
         self.recorder.tell(PODS, bound, "Scheduled", text, NAME)
 
-    def _choose(self, wish: Wish) -> tuple[NodeRoom | None, str]:
+    def _choose(self, wish: Wish, storage: Storage) -> tuple[NodeRoom | None, str]:
         wanted = wish.near or wish.anti or wish.spread or self._anti
-        neighbours = Neighbours(wish, self.nodes.values(), self._anti > 0) if wanted else None
+        neighbours = None
+        if wanted:
+            spaces = {
+                each["metadata"]["name"]: each["metadata"].get("labels") or {}
+                for each in self.store.every(NAMESPACES)
+            }
+            neighbours = Neighbours(wish, self.nodes.values(), self._anti > 0, spaces)
         reasons: dict[str, int] = {}
         helped = 0
         best: tuple[float, str] | None = None
         for name, room in self.nodes.items():
-            refused = refusals(wish, room, neighbours)
+            refused = refusals(wish, room, neighbours, storage if storage.matters else None)
             for reason in refused:
                 reasons[reason] = reasons.get(reason, 0) + 1
             if refused:
@@ -225,17 +235,15 @@ class Scheduler:
             return self.nodes[best[1]], ""
         return None, explain(reasons, helped, len(self.nodes))
 
-    def _missing_claim(self, pod: Obj) -> str | None:
-        for volume in pod["spec"].get("volumes") or ():
-            claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if claim and self.store.item(CLAIMS, pod["metadata"]["namespace"], claim) is None:
-                nodes = len(self.nodes)
-                text = f'persistentvolumeclaim "{claim}" not found'
-                return (
-                    f"0/{nodes} nodes are available: {text}. preemption: 0/{nodes} nodes are available: "
-                    f"{nodes} Preemption is not helpful for scheduling."
-                )
-        return None
+    def _everywhere(self, text: str) -> str | None:
+        """The message where a reason holds for every node."""
+        if not text:
+            return None
+        nodes = len(self.nodes)
+        return (
+            f"0/{nodes} nodes are available: {text}. preemption: 0/{nodes} nodes are available: "
+            f"{nodes} Preemption is not helpful for scheduling."
+        )
 
     def _refuse(self, key: Key, message: str) -> None:
         wanted: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

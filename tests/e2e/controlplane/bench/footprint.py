@@ -34,7 +34,10 @@ ABOUT = (
     "every five minutes, as kubelets do, and renews its Lease every ten seconds."
 )
 KUBELET_REPORTS = 300.0  # seconds between two status reports of a kubelet about which nothing changed
-WATCHED = ("pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets")
+WATCHED = (
+    "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces", "persistentvolumeclaims",
+    "persistentvolumes", "storageclasses", "csinodes", "limitranges", "resourceclaims", "resourceclaimtemplates",
+)  # fmt: skip
 SETTLE = 20.0
 IDLE = 65.0
 STILL = 10.0  # seconds without any change of a node or pod
