@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.images import image_for, why_none
@@ -55,8 +56,14 @@ def candidates(snapshot: Snapshot) -> list[Candidate]:
     found: list[Candidate] = []
     for rank, pool in enumerate(snapshot.policy.pools):
         markets = pool.markets()
+        allows: dict[int, bool] = {}
         for offer in snapshot.offers:
-            if offer.market not in markets or not allows_type(pool, offer.type):
+            if offer.market not in markets:
+                continue
+            allowed = allows.get(id(offer.type))
+            if allowed is None:
+                allowed = allows[id(offer.type)] = allows_type(pool, offer.type)
+            if not allowed:
                 continue
             if pool.locations and offer.location not in pool.locations:
                 continue
@@ -72,10 +79,15 @@ def _order(refusal: Refusal) -> tuple[float, str]:
     return (refusal.until, refusal.reason)
 
 
+@lru_cache(maxsize=64)
+def _folded(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.upper() for name in names)
+
+
 def allows_type(pool: Pool, kind: InstanceType) -> bool:
-    if pool.instance_types and kind.name.upper() not in {name.upper() for name in pool.instance_types}:
+    if pool.instance_types and kind.name.upper() not in _folded(pool.instance_types):
         return False
-    if pool.gpu_models and kind.model.lower() not in {model.lower() for model in pool.gpu_models}:
+    if pool.gpu_models and kind.model.upper() not in _folded(pool.gpu_models):
         return False
     if pool.max_gpus and kind.gpus > pool.max_gpus:
         return False

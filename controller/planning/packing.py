@@ -29,6 +29,7 @@ from controller.planning.room import Room
 from controller.planning.shop import Shop
 
 _SAMPLE = 4  # machines that are priced exactly before one of them grows
+_PARTS = 4  # of what a pod needs, by which machines are told apart that nearly hold it
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -347,12 +348,20 @@ class Attempt:
     def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
         """Let the machine grow whose price rises least, if that is no more than another machine costs."""
         shop = self.shop
-        least = shop.price[chosen] if chosen is not None else None
-        best: tuple[float, New, int, int] | None = None
-        looked = 0
-        while growing and looked < _SAMPLE:
-            bit = growing & -growing
-            growing ^= bit
+        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
+        best: tuple[int, New, int, int] | None = None
+        looked, share, near = 0, _PARTS, 0
+        while looked < _SAMPLE:
+            while not near and share:
+                # Those that lack the least first.
+                share -= 1
+                part = {name: units * share // _PARTS for name, units in ask.needs.items()}
+                near = self.board.sizes.holding(part, growing)
+                growing &= ~near
+            if not near:
+                break
+            bit = near & -near
+            near ^= bit
             machine = self.machines[bit.bit_length() - 1]
             left = machine.offers & profile.offers
             if not left:
@@ -368,7 +377,7 @@ class Attempt:
             looked += 1
             offer = shop.best(left)
             rise = shop.price[offer] - shop.price[machine.offer]
-            if (least is None or rise <= least) and (best is None or rise < best[0]):
+            if (most is None or rise <= most) and (best is None or rise < best[0]):
                 best = (rise, machine, offer, left)
         if best is None:
             return False

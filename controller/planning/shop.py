@@ -18,6 +18,7 @@ from controller.planning.looks import Looks
 from controller.planning.predict import labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
+_PRECISION = 10**9
 # What a pool may not buy at all, as opposed to not now.
 _NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
 
@@ -32,7 +33,7 @@ class Shop:
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
         self.looks = Looks()
         self.buyable = self.possible = 0
-        self.price: list[float] = []
+        self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
         self._alike: dict[tuple[str, str, str, Decimal], int] = {}
@@ -48,7 +49,7 @@ class Shop:
                 self.buyable |= bit
             if hindrance is None or hindrance.code not in _NEVER:
                 self.possible |= bit
-            self.price.append(float(candidate.price))
+            self.price.append(int(candidate.price * _PRECISION))
             self.gpus.append(candidate.gpus)
             self.free.append(room.free)
             key = self._kind(candidate)
