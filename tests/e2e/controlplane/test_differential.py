@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.controlplane.differential import run
+from tests.e2e.controlplane.differential import draw, left_out, run
 from tests.e2e.controlplane.differential.compared import Comparison
 from tests.e2e.controlplane.differential.reality import Bare, Reality
 from tests.e2e.controlplane.differential.sets import Carried, Sets
@@ -69,6 +69,13 @@ def test_a_pod_binds_if_and_only_if_the_planner_finds_a_node_and_to_none_but_tho
 @pytest.mark.full(limit=3600)
 def test_thousands_of_pods_bind_where_the_planner_says_and_nowhere_else(comparison: Comparison) -> None:
     pods_agree(comparison, seed_of(str(random.randrange(10**6))), MANY, seconds=180)
+
+
+def test_what_is_left_out_is_told_with_its_reason_and_nothing_else_is() -> None:
+    assert left_out.documented() == left_out.FIELDS
+    there = draw.world("left out")
+    for number in range(500):
+        assert not list(left_out.found_in(draw.case("left out", number, there)))
 
 
 def sets_work(reality: Reality, seed: str, count: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tests.e2e.controlplane.differential.chance import Chance
 from tests.e2e.controlplane.differential.draw_rules import HOST, ZONE, ZONES
-from tests.e2e.controlplane.differential.worlds import Json
+from tests.e2e.controlplane.differential.worlds import HELD, STATE, TERMINATING, Json
 
 DRIVER, OTHER_DRIVER = "disk.example.com", "other.example.com"
 SIZE = "10Gi"
@@ -132,13 +132,23 @@ def _missing(chance: Chance, space: str, name: str, hosts: list[str], shared: li
     return used("", "no-such-claim"), [], False
 
 
+def _leaving(chance: Chance, space: str, name: str, hosts: list[str], shared: list[str]) -> One:
+    made = bound(chance, space, name, hosts)
+    made[1]["metadata"] |= {"finalizers": [HELD], "annotations": {STATE: TERMINATING}}
+    return used("", name), made, False
+
+
 def _lost(chance: Chance, space: str, name: str, hosts: list[str], shared: list[str]) -> One:
     return used("", name), [claim(space, name, volume="no-such-volume")], False
 
 
 def _waits(chance: Chance, space: str, name: str, hosts: list[str], shared: list[str]) -> One:
+    """A disk can be made where the class allows, or one that exists is taken."""
     kind = chance.choice(["waits", "waits-in-zones", "waits-in-zones", "waits-on-hosts"])
-    return used("", name), [claim(space, name, kind)], True
+    made = [claim(space, name, kind)]
+    if chance.of(0.3):
+        made.append(disk(chance, f"{space}-{name}", claim=None, hosts=hosts, storage_class=kind))
+    return used("", name), made, True
 
 
 def _at_once(chance: Chance, space: str, name: str, hosts: list[str], shared: list[str]) -> One:
@@ -168,6 +178,6 @@ def _no_claim(chance: Chance, space: str, name: str, hosts: list[str], shared: l
 
 
 _WAYS: dict[str, tuple[int, Callable[..., One]]] = {
-    "bound": (8, _bound), "shared": (6, _shared), "missing": (1, _missing), "lost": (1, _lost), "waits": (5, _waits),
+    "bound": (8, _bound), "shared": (6, _shared), "missing": (1, _missing), "lost": (1, _lost), "leaving": (1, _leaving), "waits": (5, _waits),
     "at once": (2, _at_once), "by hand": (4, _by_hand), "made for it": (3, _made_for_it), "no claim": (1, _no_claim),
 }  # fmt: skip

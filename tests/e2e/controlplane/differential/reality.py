@@ -135,6 +135,9 @@ class Reality:
         ]
         for each in map(path, claims):
             self._until(f"{each} is bound", partial(self._has_phase, each, "Bound"))
+        for each in new:
+            if state(each) == TERMINATING and each["kind"] != "Pod":  # only now: it had to be bound before
+                self.side.ask("DELETE", path(each))
         if old or new:
             time.sleep(SETTLING)
 
@@ -150,7 +153,7 @@ class Reality:
         made = self._done(self.side.ask("POST", collection(manifest), manifest, JSON))
         self._there[path(manifest)] = manifest
         match state(manifest):
-            case kind if kind == TERMINATING:
+            case kind if kind == TERMINATING and manifest["kind"] == "Pod":
                 self.side.ask("DELETE", f"{path(manifest)}?gracePeriodSeconds=3600")
             case kind if kind in (FINISHED, FAILED):
                 phase = {"status": {"phase": "Succeeded" if kind == FINISHED else "Failed"}}
@@ -159,6 +162,8 @@ class Reality:
 
     def remove(self, manifest: Json) -> None:
         at = path(manifest)
+        if "finalizers" in manifest["metadata"]:
+            self.side.ask("PATCH", at, {"metadata": {"finalizers": None}}, MERGE)
         self.side.ask("DELETE", f"{at}?gracePeriodSeconds=0")
         self._there.pop(at, None)
         if manifest["kind"] == "Pod":

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 STATE = "differential/state"
 TERMINATING, FINISHED, FAILED = "terminating", "finished", "failed"
+HELD = "differential/held"  # the finalizer of what is being deleted
 CASE = "differential"  # the label of pods that are judged
 
 # Nobody here deletes namespaces, so they are always the same; selectors choose between them by label.
