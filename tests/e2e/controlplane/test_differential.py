@@ -80,7 +80,7 @@ def test_what_is_left_out_is_told_with_its_reason_and_nothing_else_is() -> None:
 
 def sets_work(reality: Reality, seed: str, count: int) -> None:
     print(f"DIFF_SEED={seed} DIFF_SETS={count}")
-    sets, planned, at_once = Sets(reality), 0, 0
+    sets, planned = Sets(reality), 0
     for number in range(count):
         one = f"{seed}-{number}"
         found = sets.carried_out(one)

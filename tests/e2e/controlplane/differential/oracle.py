@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.planning.feasible import feasible_nodes
-
 from controller.app import snapshots
 from controller.domain.kube import Pod
 from controller.domain.plan import Snapshot
+from controller.planning.feasible import feasible_nodes
 from tests.e2e.controlplane.differential.worlds import Json
 from tests.e2e.controlplane.scene import SETTINGS
 
