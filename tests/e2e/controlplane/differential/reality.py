@@ -40,7 +40,7 @@ from tests.e2e.controlplane.plane import ControlPlane
 GATES = "TaintTolerationComparisonOperators=true"
 UNMEDDLED = "ServiceAccount,StorageObjectInUseProtection,TaintNodesByCondition"
 CONTROLLERS = "persistentvolume-binder-controller,ephemeral-volume-controller"
-SETTLING = 0.3  # seconds until the scheduler has surely heard of everything
+SETTLING = 0.15  # seconds until the scheduler has most likely heard of everything; in doubt it is asked again
 WITHIN = 20.0
 JSON = {"Content-Type": "application/json"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -138,7 +138,7 @@ class Reality:
         for each in new:
             if state(each) == TERMINATING and each["kind"] != "Pod":  # only now: it had to be bound before
                 self.side.ask("DELETE", path(each))
-        if old or new:
+        if new or any(each["kind"] in ("Node", "CSINode") for each in old):
             time.sleep(SETTLING)
 
     @staticmethod
