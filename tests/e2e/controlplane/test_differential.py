@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.controlplane.differential import draw, left_out, run
+from tests.e2e.controlplane.differential import draw, left_out, oracle, run
 from tests.e2e.controlplane.differential.compared import Comparison
 from tests.e2e.controlplane.differential.reality import Bare, Reality
 from tests.e2e.controlplane.differential.sets import Sets
+from tests.e2e.controlplane.differential.worlds import Json, World
 
 FEW, MANY = 300, 5000
 MOST = int(os.environ.get("DIFF_MOST", "3"))  # differences that are looked for before the run ends
@@ -69,6 +70,25 @@ def test_a_pod_binds_if_and_only_if_the_planner_finds_a_node_and_to_none_but_tho
 @pytest.mark.full(limit=3600)
 def test_thousands_of_pods_bind_where_the_planner_says_and_nowhere_else(comparison: Comparison) -> None:
     pods_agree(comparison, seed_of(str(random.randrange(10**6))), MANY, seconds=180)
+
+
+def blind_to_taints(listed: Mapping[str, Sequence[Json]], pod: Json) -> frozenset[str]:
+    bare = [node | {"spec": {**node["spec"], "taints": []}} for node in listed["nodes"]]
+    return oracle.expected({**listed, "nodes": bare}, pod)
+
+
+def test_a_planner_that_overlooks_something_is_found_out_and_told_by_one_pod_and_one_node(
+    reality: Reality,
+) -> None:
+    comparison = Comparison(reality, blind_to_taints)
+    (found,) = run.pods(comparison, "blind", 40, most=1).differences
+    small = run.shrunk(comparison, found, seconds=60)
+    assert not small.agree
+    (node,) = small.case.world.nodes
+    assert list(node["spec"]) == ["taints"]
+    assert small.case.world == World(nodes=(node,))
+    assert set(small.case.pod["spec"]) == {"containers"}
+    assert "taints:" in small.told()
 
 
 def test_what_is_left_out_is_told_with_its_reason_and_nothing_else_is() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import yaml
@@ -12,6 +12,7 @@ from tests.e2e.controlplane.differential import oracle
 from tests.e2e.controlplane.differential.reality import Reality, Refused, Verdict
 from tests.e2e.controlplane.differential.worlds import Case, Json, World
 
+Expected = Callable[[Mapping[str, Sequence[Json]], Json], frozenset[str]]
 PAUSE = 0.7  # seconds for what takes its time inside the scheduler, once verdicts differ
 PATIENCE = 2.5
 HASTE = 0.1
@@ -39,8 +40,8 @@ class Both:
 
 
 class Comparison:
-    def __init__(self, reality: Reality) -> None:
-        self._reality = reality
+    def __init__(self, reality: Reality, expected: Expected = oracle.expected) -> None:
+        self._reality, self._expected = reality, expected
         self._world: World | None = None
         self._listed: dict[str, list[Json]] = {}
 
@@ -70,7 +71,7 @@ class Comparison:
             time.sleep(pause)
             if case.pod["spec"].get("volumes"):
                 self._listed |= reality.listed(CHANGING)
-            planner = oracle.expected(self._listed, pod)
+            planner = self._expected(self._listed, pod)
             verdict = reality.verdict(pod)
             if verdict is not None and verdict.nodes != planner and patience:
                 verdict = reality.verdict(pod, within=patience, other_than=verdict)
