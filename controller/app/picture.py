@@ -25,8 +25,10 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     names = {machine.name for machine in machines}
     declared = policy.gpu_resources
     waiting = view.waiting_pods()
-    everywhere = any(_has_movers(policy, view, machine) for machine in machines) or any(
-        _looks_around(shape) for shape in _demanding(waiting, declared)
+    everywhere = (
+        any(_has_movers(policy, view, machine) for machine in machines)
+        or any(_looks_around(shape) for shape in _demanding(waiting, declared))
+        or _shares_what_is_for_one(view, waiting)
     )
     heard = set() if everywhere else _with_a_say(view, waiting, declared)
     nodes = [
@@ -87,8 +89,16 @@ def _demanding(waiting: Iterable[Pod], declared: Collection[str]) -> list[PodSha
 
 
 def _looks_around(shape: PodShape) -> bool:
-    """Pods on any node decide where it may run, or whether its volume is free for it."""
-    return bool(shape.affinity or shape.anti_affinity or shape.spreads or shape.volumes)
+    """Pods on any node decide where it may run."""
+    return bool(shape.affinity or shape.anti_affinity or any(spread.hard for spread in shape.spreads))
+
+
+def _shares_what_is_for_one(view: View, waiting: Iterable[Pod]) -> bool:
+    """A pod on any node may use the volume that one pod alone may use."""
+    claims = _claims(waiting)
+    return bool(claims) and any(
+        claim.key in claims and "ReadWriteOncePod" in claim.access_modes for claim in view.volume_claims()
+    )
 
 
 def _with_a_say(view: View, waiting: Iterable[Pod], declared: Collection[str]) -> set[str]:

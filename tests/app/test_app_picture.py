@@ -41,10 +41,14 @@ class View:
     def daemonsets(self) -> tuple[()]:
         return ()
 
-    jobs = budgets = namespaces = volume_claims = persistent_volumes = storage_classes = csi_nodes = (
-        daemonsets
-    )
+    jobs = budgets = namespaces = persistent_volumes = storage_classes = csi_nodes = daemonsets
     limit_ranges = pod_groups = device_claims = unreadable = daemonsets
+
+    def volume_claims(self) -> tuple[VolumeClaim, ...]:
+        return (
+            VolumeClaim(namespace="default", name="shared", access_modes=("ReadWriteOnce",)),
+            VolumeClaim(namespace="default", name="single", access_modes=("ReadWriteOncePod",)),
+        )
 
     def guarded_pods(self) -> tuple[Pod, ...]:
         return tuple(pod for pod in self._pods if pod.node and pod.shape.anti_affinity)
@@ -97,7 +101,9 @@ A = {"app": "a"}
         ([pod("near", affinity=(BY_APP,))], True),
         ([pod("far-off", anti_affinity=(BY_APP,))], True),
         ([pod("spread", spreads=(Spread(topology_key="zone"),))], True),
-        ([pod("data", volumes=(PodVolume(claim="c"),))], True),
+        ([pod("spread", spreads=(Spread(topology_key="zone", hard=False),))], False),
+        ([pod("data", volumes=(PodVolume(claim="shared"),))], False),
+        ([pod("data", volumes=(PodVolume(claim="single"),))], True),
         ([pod("web", 0, affinity=(BY_APP,))], False),
         ([pod("train", labels=A), pod("guard", 0, node="cpu", anti_affinity=(BY_APP,))], True),
         ([pod("train"), pod("guard", 0, node="cpu", anti_affinity=(BY_APP,))], False),

@@ -274,3 +274,35 @@ async def test_rights_that_a_token_lacks_are_listed(town: Town) -> None:
 
 async def test_the_identity_of_the_cluster_can_be_read(town: Town) -> None:
     assert len(await town.writer.kube_system_uid()) == 36
+
+
+async def test_storage_gangs_and_claims_are_seen_as_they_are_stored(town: Town) -> None:
+    spaced = "namespaces/default"
+    device = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    for path, body in (
+        (f"/api/v1/{spaced}/persistentvolumeclaims", {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}}),
+        ("/apis/storage.k8s.io/v1/storageclasses", {"provisioner": "example.com/csi", "volumeBindingMode": "WaitForFirstConsumer"}),
+        ("/apis/storage.k8s.io/v1/csinodes", {"spec": {"drivers": []}}),
+        (f"/api/v1/{spaced}/limitranges", {"spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"cpu": "1"}}]}}),
+        (f"/apis/scheduling.x-k8s.io/v1alpha1/{spaced}/podgroups", {"spec": {"minMember": 2}}),
+        (f"/apis/scheduling.run.ai/v2alpha2/{spaced}/podgroups", {"spec": {"minMember": 3}}),
+        (f"/apis/resource.k8s.io/v1/{spaced}/resourceclaims", {"spec": {"devices": {"requests": [device]}}}),
+        (f"/apis/resource.k8s.io/v1/{spaced}/resourceclaimtemplates", {"spec": {"spec": {"devices": {"requests": [device]}}}}),
+    ):  # fmt: skip
+        await town.ask("POST", path, {"metadata": {"name": "x"}} | body)
+    view = town.view
+    await town.until(
+        lambda: len(view.device_claims()) == 2 and len(view.pod_groups()) == 2 and view.limit_ranges()
+    )
+    assert [(group.system, group.min_member) for group in view.pod_groups()] == [
+        ("kai", 3),
+        ("coscheduling", 2),
+    ]
+    assert [claim.template for claim in view.device_claims()] == [False, True]
+    assert all(claim.requests[0].plain for claim in view.device_claims())
+    assert view.storage_classes()[0].waits_for_consumer
+    assert view.volume_claims()[0].requested == 2**30
+    assert view.limit_ranges()[0].default_requests == {"cpu": 1000}
+    assert [node.name for node in view.csi_nodes()] == ["x"]
+    assert "kube-system" in {found.name for found in view.namespaces()}
+    assert view.unreadable() == ()

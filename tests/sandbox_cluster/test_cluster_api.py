@@ -27,6 +27,31 @@ def test_what_does_not_exist_is_told_as_the_real_server_tells_it(town: Town) -> 
     assert (nowhere.status, nowhere.body) == (404, b"404 page not found\n")
 
 
+@pytest.mark.parametrize(
+    ("api", "spec", "status"),
+    [
+        ("scheduling.x-k8s.io/v1alpha1", {"minMember": 2}, {"phase": "Scheduling"}),
+        ("scheduling.volcano.sh/v1beta1", {"minMember": 2, "minTaskMember": {"a": 1}}, {"phase": "Pending"}),
+        (
+            "scheduling.run.ai/v2alpha2",
+            {"minMember": 2, "subGroups": [{"name": "a", "minMember": 1}]},
+            {"schedulingConditions": [{"type": "t", "reasons": [{"reason": "OverLimit", "message": "m"}]}]},
+        ),
+    ],
+)
+def test_gangs_of_other_schedulers_are_stored_as_they_are_said(
+    town: Town, api: str, spec: dict[str, object], status: dict[str, object]
+) -> None:
+    groups = f"/apis/{api}/namespaces/default/podgroups"
+    town.post(groups, {"metadata": {"name": "g"}, "spec": spec})
+    town.patch(f"{groups}/g/status", {"status": status})
+    found = town.get(f"{groups}/g")
+    assert (found["apiVersion"], found["kind"], found["spec"]) == (api, "PodGroup", spec)
+    assert found["status"] == status
+    assert [each["metadata"]["name"] for each in town.get(f"/apis/{api}/podgroups")["items"]] == ["g"]
+    assert "podgroups" in {each["name"] for each in town.get(f"/apis/{api}")["resources"]}
+
+
 def test_a_name_is_taken_once(town: Town) -> None:
     town.post(MAPS, a_map())
     status = town.refused("POST", MAPS, a_map())

@@ -65,6 +65,7 @@ def _r(
 
 CORE, APPS, STORAGE, DRA = "v1", "apps/v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
 RBAC = "rbac.authorization.k8s.io/v1"
+ADD_ONS = ("x-k8s.io/v1alpha1", "volcano.sh/v1beta1", "run.ai/v2alpha2")  # schedulers with gangs of their own
 NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 RESOURCES: tuple[Resource, ...] = (
     _r(CORE, "pods", "Pod", "po", doors="status eviction binding", traits="in_all counted shown_last"),
@@ -120,6 +121,7 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     _r("coordination.k8s.io/v1", "leases", "Lease", traits="versioned made_by_put"),
     _r("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", "pc", scope="cluster", traits="counted"),
+    *(_r(f"scheduling.{api}", "podgroups", "PodGroup", doors="status") for api in ADD_ONS),
     _r("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", scope="cluster", traits="versioned made_by_put"),
     _r(STORAGE, "storageclasses", "StorageClass", "sc", scope="cluster", traits="shown_last"),
     _r(STORAGE, "csinodes", "CSINode", scope="cluster", traits="versioned shown_last"),

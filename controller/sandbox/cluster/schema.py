@@ -1,7 +1,7 @@
 """What fields the kinds have: names, types, numbers on the wire, how lists merge, what is always written.
 
 `schema.json` says it for every structure that the served kinds reach, read off the Go types of k8s.io/api
-and k8s.io/apimachinery 0.36.3. An entry is `number:name:type[:flags[:Go name of the type]]`; a type ends
+and k8s.io/apimachinery 0.36.3; PodGroup has what the three add-ons of that name have in common and apart. An entry is `number:name:type[:flags[:Go name of the type]]`; a type ends
 in `[]` for lists and `{}` for maps. Flags: p a pointer in Go, so that zero and absent differ; w written even
 when empty; m (with `=key`) merged by strategic merge patches; k its other keys are retained only when
 named; i a structure whose fields stand among those of its parent.
