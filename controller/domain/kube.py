@@ -318,6 +318,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     selected_node: str = ""  # where the scheduler decided to have it provisioned
     access_modes: tuple[str, ...] = ()
     requested: int = 0  # bytes
+    selector: Selector | None = None  # of volumes that it may be bound to; None: any
     deleting: bool = False
 
     @property
