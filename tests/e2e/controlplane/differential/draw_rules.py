@@ -114,7 +114,10 @@ def pod_term(chance: Chance, own: dict[str, str]) -> Json:
         term["namespaces"] = chance.some([*sorted(NAMESPACES), "no-such-namespace"], 2)
     if chance.of(0.25):
         spaces = {"team": ["red", "blue"], "env": ["prod"]}
-        term["namespaceSelector"] = {} if chance.of(0.3) else selector(chance, spaces)
+        chosen = {} if chance.of(0.3) else selector(chance, spaces)
+        if chosen and "matchLabels" not in chosen:
+            chosen["matchLabels"] = {"env": "prod"}  # left_out tells why
+        term["namespaceSelector"] = chosen
     if "labelSelector" in term and chance.of(0.2):
         kind = chance.choice(["matchLabelKeys", "mismatchLabelKeys"])
         term[kind] = _free_keys(chance, term["labelSelector"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from tests.e2e.controlplane.differential.worlds import Case
 from tests.e2e.programs import ROOT
@@ -21,7 +22,9 @@ FIELDS = (
     "awsElasticBlockStore",
     "iscsi",
     "rbd",
+    "namespaceSelector",  # of negations alone
 )
+NEGATIONS = ("NotIn", "DoesNotExist")
 
 
 def documented() -> tuple[str, ...]:
@@ -33,5 +36,23 @@ def documented() -> tuple[str, ...]:
 def found_in(case: Case) -> Iterator[str]:
     told = repr([case.pod, case.objects, list(case.world.everything())])
     for field in FIELDS:
-        if f"'{field}'" in told:
+        if field != "namespaceSelector" and f"'{field}'" in told:
             yield field
+    for pod in (case.pod, *case.world.pods):
+        for selector in _values(pod, "namespaceSelector"):
+            rules = selector.get("matchExpressions", [])
+            if (
+                rules
+                and not selector.get("matchLabels")
+                and all(rule["operator"] in NEGATIONS for rule in rules)
+            ):
+                yield "namespaceSelector"
+
+
+def _values(thing: Any, key: str) -> Iterator[Any]:
+    """Of this key, wherever it is."""
+    inside = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for name, value in inside:
+        if name == key:
+            yield value
+        yield from _values(value, key)
