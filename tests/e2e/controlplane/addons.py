@@ -1,7 +1,7 @@
 """The kinds of add-ons that the controller looks at, as definitions without a controller behind them.
 
-A real API server has none of these until somebody installs them. `scheduling.k8s.io` is the project's own
-group: its newer versions are served by default nowhere yet, so one is stood in for by a definition, too.
+A real API server has none of these until somebody installs them. The native PodGroup is no add-on: the API
+server is started with it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from controller.cluster.groups import SYSTEMS
+from controller.cluster.groups import NATIVE, SYSTEMS
 from controller.cluster.kinds import POD_GROUPS
 
-VERSIONS = {kind.group: kind.api.rpartition("/")[2] for kind in POD_GROUPS}
+VERSIONS = {kind.group: kind.api.rpartition("/")[2] for kind in POD_GROUPS if SYSTEMS[kind.group] != NATIVE}
 
 
 def definition(group: str) -> dict[str, Any]:
@@ -27,7 +27,6 @@ def definition(group: str) -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"podgroups.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests alone"},
         },
         "spec": {
             "group": group,
@@ -47,19 +46,19 @@ def definition(group: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def gangs(admin: client.ApiClient) -> Iterator[None]:
-    """Every kind of PodGroup, served for as long as this lasts."""
+    """The PodGroups of all add-ons, served for as long as this lasts."""
     api = client.ApiextensionsV1Api(admin)
-    names = [f"podgroups.{group}" for group in SYSTEMS]
+    names = [f"podgroups.{group}" for group in VERSIONS]
     try:
-        for group in SYSTEMS:
+        for group in VERSIONS:
             api.create_custom_resource_definition(definition(group))
-        _until(lambda: all(_listed(admin, group) for group in SYSTEMS))
+        _until(lambda: all(_listed(admin, group) for group in VERSIONS))
         yield
     finally:
         for name in names:
             with contextlib.suppress(ApiException):
                 api.delete_custom_resource_definition(name)
-        _until(lambda: not any(_listed(admin, group) for group in SYSTEMS))
+        _until(lambda: not any(_listed(admin, group) for group in VERSIONS))
 
 
 def _listed(admin: client.ApiClient, group: str) -> bool:

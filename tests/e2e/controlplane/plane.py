@@ -80,7 +80,11 @@ class ControlPlane:
     # -- life ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self.serve("--enable-admission-plugins", "NodeRestriction")
+        self.serve(
+            "--enable-admission-plugins", "NodeRestriction",
+            # Native gangs are served by default nowhere yet.
+            "--runtime-config", "scheduling.k8s.io/v1alpha2=true", "--feature-gates", "GenericWorkload=true",
+        )  # fmt: skip
         self.schedule({"podMaxBackoffSeconds": 1})  # a pod's next try soon after its node is complete
         self.manage(
             "--service-account-private-key-file", str(self._key), "--root-ca-file", str(self.certificate),
