@@ -102,6 +102,7 @@ class Board:
         self._alone: set[str] = set()
         self._number: dict[str, int] = {}
         self._spreading: set[Census] = set()  # those that count for spreading, where pods that leave do not
+        self._spread_at_most: dict[Census, int] = {}
         needs: dict[str, set[int]] = {}
         for ask in asks:
             for name, units in ask.needs.items():
@@ -242,6 +243,9 @@ class Board:
             text += b"/".join(key.encode() for key in keys)
             census = self._census(who, spread.topology_key, b"spread " + text, nodes, offers)
             self._spreading.add(census)
+            if spread.hard:
+                known = self._spread_at_most.get(census, spread.max_skew)
+                self._spread_at_most[census] = min(known, spread.max_skew)
             itself = int(who.matches(space, shape.labels, self._spaces))
             (profile.spreads if spread.hard else profile.soft_spreads).append(
                 Spreading(spread, census, itself)
@@ -416,6 +420,14 @@ class Board:
         ]
         places, sold = self.domains(census.key, fine)
         return places | self.unpinned[census.key], sold, sold
+
+    def filled(self, profile: Profile) -> int:
+        """Places where one more such pod would be too many for a pod there that is spread over hosts."""
+        found = 0
+        for census in profile.feeds:
+            if census.by_host and (most := self._spread_at_most.get(census)) is not None:
+                found |= census.holds_more_than(most - 1)
+        return found
 
     def free_ports(self, profile: Profile) -> int:
         """Places where another pod holds one of its ports."""

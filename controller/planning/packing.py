@@ -154,6 +154,10 @@ def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
     return found
 
 
+def _size(ask: Ask) -> tuple[int, int, str]:
+    return (ask.needs.get("cpu", 0), ask.needs.get("memory", 0), ask.pod.key)
+
+
 def _strictness(profile: Profile) -> int:
     if profile.owns and any(census.by_host for census in profile.owns):
         return 0
@@ -189,6 +193,8 @@ class Attempt:
             self._fill(waiting)
             self._exchange()
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
+        if self._growing:
+            self._round_off()
 
     def _fill(self, pods: Sequence[Ask]) -> None:
         at = 0
@@ -404,19 +410,11 @@ class Attempt:
 
     def _exchange(self) -> None:
         """Each machine for the best one that would hold the same pods; often it is that."""
-        shop, board = self.shop, self.board
+        shop = self.shop
         for machine in self.machines.values():
             if not machine.inside:
                 continue
-            options = shop.buyable & shop.holding(machine.used)
-            for profile in {ask.profile for ask in machine.inside}:
-                options &= board.profiles[profile].offers
-            for key, value in board.pinned[machine.number].items():
-                by = board.offers.by(key)
-                if value is None:
-                    options &= ~board.offers.having(key)
-                elif value in by:
-                    options &= by[value]
+            options = self._possible(machine) & shop.holding(machine.used)
             while options:
                 offer = shop.best(options)
                 if offer >= machine.offer:
@@ -431,6 +429,94 @@ class Attempt:
                 self.tally.add(old, machine.inside)
                 options &= ~shop.alike(offer)
 
+    def _possible(self, machine: New) -> int:
+        """What the machine could be, for the pods that it holds, whatever its size."""
+        board = self.board
+        options = self.shop.buyable
+        for profile in {ask.profile for ask in machine.inside}:
+            options &= board.profiles[profile].offers
+        for key, value in board.pinned[machine.number].items():
+            by = board.offers.by(key)
+            if value is None:
+                options &= ~board.offers.having(key)
+            elif value in by:
+                options &= by[value]
+        return options
+
+    def _round_off(self) -> None:
+        """Move a pod where room for it is left over, if the machine that it leaves may then be a cheaper one.
+
+        Who was seated before whom stays as it is, and so does every pod's location; rules about hosts are
+        checked as they will be with all pods there.
+        """
+        shop, board = self.shop, self.board
+        at = {id(ask): number for number, (ask, _) in enumerate(self._order)}
+        for machine in self.machines.values():
+            if not machine.grows:
+                continue
+            possible = self._possible(machine)
+            for ask in sorted(machine.inside, key=_size):
+                if len(machine.inside) == 1:
+                    break
+                rest = {name: units - ask.needs.get(name, 0) for name, units in machine.used.items()}
+                smaller = shop.best(possible & shop.holding(rest))
+                if shop.price[smaller] >= shop.price[machine.offer]:
+                    continue
+                target = self._another(ask, machine)
+                if target is None:
+                    continue
+                board.take(ask, machine.number)
+                machine.inside.remove(ask)
+                machine.used = rest
+                self.tally.remove(shop.offers[machine.offer], [*machine.inside, ask])
+                self.tally.add(shop.offers[smaller], machine.inside)
+                self._turn(machine, smaller)
+                self.tally.join(shop.offers[target.offer], target.inside, ask)
+                target.inside.append(ask)
+                for name, units in ask.needs.items():
+                    target.used[name] = target.used.get(name, 0) + units
+                target.offers &= board.profiles[ask.profile].offers
+                board.put(ask, target.number)
+                self._order[at[id(ask)]] = (ask, target.number)
+
+    def _another(self, ask: Ask, machine: New) -> New | None:
+        """A machine that takes the pod as it is, in the same location if that matters to anyone."""
+        board = self.board
+        profile = board.profiles[ask.profile]
+        if profile.special or profile.shape.host_ports or ask.gang is not None:
+            return None
+        among = self._growing & ~(1 << machine.number)
+        for key in profile.pins:
+            value = board.domain(machine.number, key)
+            among &= board.looks.by(key).get(value, 0) if value is not None else 0
+        for census in (*profile.anti, *(spreading.census for spreading in profile.spreads)):
+            if not census.by_host:
+                continue
+            most = next((s.spread.max_skew - s.itself for s in profile.spreads if s.census is census), 0)
+            among &= ~census.holds_more_than(most)
+        for census in profile.affinity:
+            if census.by_host:
+                return None
+            value = board.domain(machine.number, census.key)
+            among &= board.looks.by(census.key).get(value, 0) if value is not None else 0
+        for spreading in profile.spreads:
+            if not spreading.census.by_host:
+                value = board.domain(machine.number, spreading.census.key)
+                among &= board.looks.by(spreading.census.key).get(value, 0) if value is not None else 0
+        among &= ~board.filled(profile)
+        among = board.sizes.holding(ask.needs, among)
+        while among:
+            bit = among & -among
+            among ^= bit
+            other = self.machines[bit.bit_length() - 1]
+            if (
+                other.offers & profile.offers & 1 << other.offer
+                and enough(ask.needs, board.free[other.number])
+                and self.tally.objection_to_join(self.shop.offers[other.offer], other.inside, ask) is None
+            ):
+                return other
+        return None
+
     # -- undoing
 
     def _back(self, mark: int) -> None:
@@ -444,8 +530,9 @@ class Attempt:
                 machine.used[name] -= units
             if not machine.inside:
                 self.tally.remove(self.shop.offers[machine.offer], [ask])
-                self._growing &= ~(1 << number)
-                del self.machines[number]
+            while self.machines and not self.machines[newest := next(reversed(self.machines))].inside:
+                self._growing &= ~(1 << newest)
+                del self.machines[newest]
                 self.board.close()
         self._no_use.clear()
 

@@ -36,6 +36,7 @@ class Shop:
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
+        self._kinds: list[tuple[str, str, str, Decimal]] = []
         self._alike: dict[tuple[str, str, str, Decimal], int] = {}
         self._of_gpus: dict[int, int] = {}
         amounts: dict[str, dict[int, int]] = {}
@@ -53,6 +54,7 @@ class Shop:
             self.gpus.append(candidate.gpus)
             self.free.append(room.free)
             key = self._kind(candidate)
+            self._kinds.append(key)
             self._alike[key] = self._alike.get(key, 0) | bit
             self._of_gpus[candidate.gpus] = self._of_gpus.get(candidate.gpus, 0) | bit
             bits_of[id(room.free)] = bits_of.get(id(room.free), 0) | bit
@@ -103,7 +105,7 @@ class Shop:
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
-        return self._alike[self._kind(self.offers[number])]
+        return self._alike[self._kinds[number]]
 
     def of_gpus(self, least: int, most: int | None = None) -> int:
         found = 0
