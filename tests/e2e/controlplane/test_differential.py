@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.controlplane.differential import draw, left_out, oracle, run
+from tests.e2e.controlplane.differential import draw, left_out, oracle, replayed, run
 from tests.e2e.controlplane.differential.compared import Comparison
 from tests.e2e.controlplane.differential.reality import Bare, Reality
 from tests.e2e.controlplane.differential.sets import Sets
@@ -104,6 +104,7 @@ def sets_work(reality: Reality, seed: str, count: int) -> None:
     for number in range(count):
         one = f"{seed}-{number}"
         found = sets.carried_out(one)
+        assert not replayed.objections(found), f"DIFF_SEED={seed}, set {number}\n{found.told()}"
         assert not found.unbound, f"DIFF_SEED={seed}, set {number}\n{found.told()}"
         planned += len(found.planned)
     print(f"{count} sets, {planned} pods planned, all bound as planned")
