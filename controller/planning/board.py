@@ -89,6 +89,7 @@ class Board:
         self.looks = Looks()
         self.offers = offers if offers is not None else Looks()
         self.buyable = buyable
+        self.offer_number: dict[int, int] = {}  # by the template of the offer
         self._spaces = {space.name: space.labels for space in snapshot.namespaces}
         self._storage = Storage(snapshot)
         self._daemons = snapshot.daemonsets
@@ -297,7 +298,8 @@ class Board:
             for who, owners in self._owned:
                 if who.matches(profile.namespace, labels, self._spaces):
                     profile.anti.append(owners)
-            profile.pins = tuple(dict.fromkeys(c.key for c in profile.feeds if not c.by_host))
+            minding = (*profile.feeds, *profile.anti, *profile.affinity, *(s.census for s in profile.spreads))
+            profile.pins = tuple(dict.fromkeys(c.key for c in minding if not c.by_host))
             profile.ruled = bool(profile.anti or profile.affinity or profile.spreads)
         memo: dict[tuple[int, str], list[Census]] = {}
         limited, anyone = self._storage.limited, bool(self._censuses)

@@ -13,10 +13,11 @@ machine would.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from controller.domain import names
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import total
@@ -24,6 +25,7 @@ from controller.planning.board import Board, Profile
 from controller.planning.census import COMING, POSSIBLE
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.fit import Ask, enough
+from controller.planning.gangs import Gang
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import Shop
@@ -53,6 +55,7 @@ class Packing:
     inside: list[list[Ask]] = field(default_factory=list)  # of each room
     order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and in which room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
+    together: dict[str, int] = field(default_factory=dict)  # by gang that failed: how many got a place
 
     @property
     def gpus(self) -> int:
@@ -84,9 +87,12 @@ class Packer:
                 return candidate, None
         return None, tally.objection(ranked[0]) if ranked else None
 
-    def best(self, pods: Sequence[Ask], tally: Tally, board: Board) -> Packing:
+    def best(
+        self, pods: Sequence[Ask], tally: Tally, board: Board, seated: Mapping[str, int] | None = None
+    ) -> Packing:
         """The board must hold what is there already; it is left as it was."""
         pods = in_packing_order(pods, board)
+        self._seated = seated or {}
         best = self._try(pods, tally, board, 0)
         bound = any(why is not None for why in best.unplaced.values())
         if len(pods) > _MANY and not bound:
@@ -103,6 +109,7 @@ class Packer:
 
     def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
         attempt = Attempt(self.shop, board, tally.copy(), least, self._cheapest_first)
+        attempt.seated = self._seated
         attempt.run(pods)
         packing = attempt.result()
         attempt.undo()
@@ -177,6 +184,9 @@ class Attempt:
         self._cheapest = cheapest
         self.machines: dict[int, New] = {}
         self.unplaced: dict[str, Explanation | None] = {}
+        self.seated: Mapping[str, int] = {}  # by gang: who has a place that exists
+        self.together: dict[str, int] = {}
+        self._zone: str | None = None  # where a gang has to be
         self._order: list[tuple[Ask, int]] = []
         self._growing = 0
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
@@ -216,6 +226,7 @@ class Attempt:
             # Locations that nothing can be bought in after all are no reason to wait.
             why = self._place(ask, COMING)
         if why is None:
+            self.unplaced.pop(ask.pod.key, None)
             return True
         self.unplaced[ask.pod.key] = why[0]
         return False
@@ -223,15 +234,35 @@ class Attempt:
     def _seat_gang(self, asks: Sequence[Ask]) -> None:
         """At least as many as the gang needs, or none."""
         gang = asks[0].gang
-        needed = gang.needed if gang is not None else len(asks)
+        already = self.seated.get(gang.key, 0) if gang is not None else 0
+        needed = (gang.needed if gang is not None else len(asks)) - already
         mark = len(self._order)
-        missed = [ask for ask in asks if not self._seat(ask)]
-        if len(asks) - len(missed) >= needed or not missed:
-            return
+        missed: list[Ask] = []
+        most = 0
+        for zone in self._zones(gang):
+            self._zone = zone
+            missed = [ask for ask in asks if not self._seat(ask)]
+            self._zone = None
+            if len(asks) - len(missed) >= needed or not missed:
+                return
+            most = max(most, len(asks) - len(missed))
+            self._back(mark)
+        if gang is not None:
+            self.together[gang.key] = most + already
         objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
-        self._back(mark)
         for ask in asks:
             self.unplaced[ask.pod.key] = objection
+
+    def _zones(self, gang: Gang | None) -> Sequence[str | None]:
+        """Where a gang may be tried: the locations of the best offers first."""
+        if gang is None or not gang.one_location:
+            return (None,)
+        if gang.location:
+            return (gang.location,)
+        offered = self.board.offers.by(names.LABEL_ZONE)
+        sold = self.shop.buyable
+        found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
+        return [zone for _, zone in found] or (None,)
 
     def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
         """None: seated."""
@@ -240,6 +271,10 @@ class Attempt:
         if not profile.offers:
             return (None,)
         nodes, offers, fresh = board.allowed(profile, scope) if profile.ruled else (board.new, -1, -1)
+        if self._zone is not None:
+            here = board.offers.by(names.LABEL_ZONE).get(self._zone, 0)
+            offers &= here
+            fresh &= here
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
             among &= ~board.free_ports(profile)
@@ -252,6 +287,8 @@ class Attempt:
                 if self._sit(ask, profile, machine, offers):
                     return None
         fitting = self._fits(ask, profile) & fresh & shop.buyable
+        if fitting and profile.offer_wishes:
+            fitting = self._preferred(profile, fitting)
         chosen, objection = self._choose(ask, fitting) if fitting else (None, None)
         growing = among & self._growing
         if growing and self._grow(ask, profile, growing, offers, chosen):
@@ -260,6 +297,20 @@ class Attempt:
             return (objection,)
         self._open(ask, profile, chosen, fitting)
         return None
+
+    def _preferred(self, profile: Profile, fitting: int) -> int:
+        """Preferences decide among what the strategy holds equal; they never buy a larger or dearer machine."""
+        shop = self.shop
+        best = shop.best(fitting)
+        for wish in profile.offer_wishes:
+            wanted = fitting & wish
+            if not wanted:
+                continue
+            offer = shop.best(wanted)
+            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            if shop.gpus[offer] == shop.gpus[best] and not dearer:
+                return wanted
+        return fitting
 
     def _fits(self, ask: Ask, profile: Profile) -> int:
         """The offers on which the pod would run alone."""
@@ -433,8 +484,13 @@ class Attempt:
         """What the machine could be, for the pods that it holds, whatever its size."""
         board = self.board
         options = self.shop.buyable
-        for profile in {ask.profile for ask in machine.inside}:
-            options &= board.profiles[profile].offers
+        for number in {ask.profile for ask in machine.inside}:
+            profile = board.profiles[number]
+            options &= profile.offers
+            for wish in profile.offer_wishes:
+                if wish >> machine.offer & 1:
+                    options &= wish
+                    break
         for key, value in board.pinned[machine.number].items():
             by = board.offers.by(key)
             if value is None:
@@ -540,7 +596,7 @@ class Attempt:
         self._back(0)
 
     def result(self) -> Packing:
-        packing = Packing(self.tally, unplaced=dict(self.unplaced))
+        packing = Packing(self.tally, unplaced=dict(self.unplaced), together=dict(self.together))
         at: dict[int, int] = {}
         for machine in self.machines.values():
             at[machine.number] = len(packing.rooms)

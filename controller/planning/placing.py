@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from controller.domain import names
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.board import Board
@@ -97,8 +98,7 @@ def _place(
         end = at
         while end < len(rest) and rest[end].gang is gang:
             end += 1
-        for ask in rest[at:end]:
-            seats.anywhere(ask)
+        seats.gang(rest[at:end])
         at = end
     return found
 
@@ -148,6 +148,30 @@ class _Seats:
             self._sit(ask, number, Reason.FITS_NOW)
         else:
             self.found.left.append(ask)
+
+    def gang(self, asks: Sequence[Ask]) -> None:
+        gang = asks[0].gang
+        if gang is None or not gang.one_location:
+            for ask in asks:
+                self.anywhere(ask)
+            return
+        by = self.board.looks.by(names.LABEL_ZONE)
+        every = (self.ready, self.coming, self.draining)
+        for zone in [gang.location] if gang.location else sorted(by):
+            here = by.get(zone, 0)
+            mark, told, left = len(self.found.order), dict(self.found.told), len(self.found.left)
+            needed, wakes = dict(self.found.needed), len(self.found.wakes)
+            self.ready, self.coming, self.draining = (bits & here for bits in every)
+            for ask in asks:
+                self.anywhere(ask)
+            self.ready, self.coming, self.draining = every
+            if len(self.found.left) == left or gang.location:
+                return
+            while len(self.found.order) > mark:
+                self.board.take(*self.found.order.pop())
+            self.found.told, self.found.needed = told, needed
+            del self.found.left[left:], self.found.wakes[wakes:]
+        self.found.left += asks
 
     def _sit(self, ask: Ask, number: int, reason: Reason) -> None:
         found, room = self.found, self.board.rooms[number]

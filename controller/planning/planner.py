@@ -7,7 +7,9 @@ which a snapshot lists its things decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -21,23 +23,72 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.planning import scale_down
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
-from controller.planning.demand import gather
+from controller.planning.demand import Demand, gather
 from controller.planning.explain import why_not
 from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
-from controller.planning.minimum import top_up
-from controller.planning.packing import Packer
-from controller.planning.placing import board_of, place
+from controller.planning.minimum import TopUp, top_up
+from controller.planning.packing import Packer, Packing
+from controller.planning.placing import Placing, board_of, place
 from controller.planning.room import UNNAMED, Room
-from controller.planning.sites import existing
+from controller.planning.sites import Sites, existing
+
+# Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
+_GANGS_ONE_BY_ONE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    pod: str  # namespace/name
+    place: str  # name of the node or machine; of a new one, a number
+    room: Room
+
+
+@dataclass(slots=True)
+class Draft:
+    """What would be done if these gangs were left out."""
+
+    snapshot: Snapshot
+    found: Demand
+    told: dict[str, Explanation]
+    sites: Sites
+    options: list[Candidate]
+    packer: Packer
+    tally: Tally
+    minimum: TopUp
+    board: Board
+    placing: Placing
+    packing: Packing
+    left: list[Ask]
 
 
 def plan(snapshot: Snapshot) -> Plan:
+    return _finished(draft(snapshot))
+
+
+def draft(snapshot: Snapshot) -> Draft:
+    """A gang that cannot be completed is left out, and the places of its pods are for others."""
     snapshot = in_order(at_paid_prices(snapshot))
-    declared = snapshot.policy.gpu_resources
     found = gather(snapshot)
-    demand, told, wake = found.pods, found.told, found.wake
+    failed: dict[str, Explanation] = {}
+    while True:
+        made = _draft(snapshot, found, failed)
+        broken = _incomplete(made, failed)
+        if not broken:
+            return made
+        few = len(failed) < _GANGS_ONE_BY_ONE
+        failed |= dict(list(broken.items())[:1]) if few else broken
+
+
+def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation]) -> Draft:
+    declared = snapshot.policy.gpu_resources
+    told = dict(found.told)
+    demand = found.pods
+    if failed:
+        out = {key: failed[gang.key] for key, gang in found.gangs.items() if gang.key in failed}
+        told |= out
+        demand = [pod for pod in demand if pod.key not in out]
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
@@ -49,8 +100,59 @@ def plan(snapshot: Snapshot) -> Plan:
     watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
     asking = asks(demand, declared, watched, found.gangs)
     board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
+    board.offer_number = {id(packer.template(c)): n for n, c in enumerate(packer.shop.offers)}
     placing = place(asking, sites, declared, board)
     told |= placing.told
+    left = without_hopeless(snapshot, placing.left, told)
+    if left and scale_down.paused(snapshot, None, "scale-up"):
+        told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
+        left = []
+    seated = Counter(ask.gang.key for ask, _ in placing.order if ask.gang is not None)
+    packing = packer.best(left, tally, board, seated)
+    return Draft(
+        snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left
+    )
+
+
+def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """Gangs of which fewer pods got a place than are of use, with the first thing that is missing."""
+    gangs = {gang.key: gang for gang in made.found.gangs.values() if gang.key not in failed}
+    if not gangs:
+        return {}
+    placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
+    count = Counter(gang.key for key, gang in made.found.gangs.items() if key in placed)
+    waiting = Counter(gang.key for gang in made.found.gangs.values())
+    why: dict[str, Explanation] = {}
+    for ask in made.left:
+        if ask.gang is not None and ask.pod.key in made.packing.unplaced and ask.gang.key not in why:
+            why[ask.gang.key] = _why_unplaced(made, ask)
+    for key, gang in made.found.gangs.items():
+        if gang.key not in why and key not in placed and key in made.told:
+            why[gang.key] = made.told[key]
+    found = {}
+    for gang in gangs.values():
+        if count[gang.key] >= min(gang.needed, waiting[gang.key]):
+            continue
+        first = why.get(gang.key)
+        places = made.packing.together.get(gang.key, count[gang.key])
+        found[gang.key] = Explanation(
+            Reason.GANG_INCOMPLETE,
+            f"{gang.name} needs {gang.needed} of its waiting pods at once and only {places} would get a place"
+            + (", all in one location" if gang.one_location else "")
+            + (f"; the next: {first.message}" if first is not None else ""),
+        )
+    return found
+
+
+def _why_unplaced(made: Draft, ask: Ask) -> Explanation:
+    objection = made.packing.unplaced[ask.pod.key]
+    if objection is None:
+        objection = why_not(made.snapshot, ask, made.options, made.packer.template, made.board)
+    return objection
+
+
+def _finished(made: Draft) -> Plan:
+    snapshot, told, placing, minimum = made.snapshot, made.told, made.placing, made.minimum
     actions: list[Action] = [
         KeepAfterAll(machine=room.name, message=f"pod {room.pods[0].key} needs it: its removal is called off")
         for room in placing.sites.draining
@@ -59,19 +161,17 @@ def plan(snapshot: Snapshot) -> Plan:
     for room in placing.sites.coming:
         if room.pool is not None:
             actions.append(_launch(room, f"pool {room.pool.name} keeps min: {room.pool.min}"))
-    left = without_hopeless(snapshot, placing.left, told)
-    if left and scale_down.paused(snapshot, None, "scale-up"):
-        told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
-        left = []
-    actions += _buy(snapshot, packer, options, tally, left, told, board)
-    downs, machines_told, down_wake = scale_down.decide(snapshot, placing.needed, demand, placing.sites.ready)
+    actions += _buy(made)
+    downs, machines_told, down_wake = scale_down.decide(
+        snapshot, placing.needed, made.found.pods, placing.sites.ready
+    )
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
             machines_told[machine.name] = _about(machine, machine.name in called_off)
-    wakes = [wake, down_wake, *placing.wakes, *minimum.wakes, *_refusals_end(snapshot)]
+    wakes = [made.found.wake, down_wake, *placing.wakes, *minimum.wakes, *_refusals_end(snapshot)]
     if any(why.code is Reason.LIMIT_RATE for why in told.values()):
-        wakes.append(tally.rate_eases_at)
+        wakes.append(made.tally.rate_eases_at)
     return Plan(
         actions=tuple(actions + downs),
         pods=dict(sorted(told.items())),
@@ -79,6 +179,20 @@ def plan(snapshot: Snapshot) -> Plan:
         pools=dict(sorted(minimum.told.items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def placements(snapshot: Snapshot) -> tuple[Placement, ...]:
+    """Which pod the plan sends where, in the order in which places were taken; for whoever checks plans."""
+    made = draft(snapshot)
+    found = [
+        Placement(ask.pod.key, made.board.rooms[number].name, made.board.rooms[number])
+        for ask, number in made.placing.order
+    ]
+    found += [
+        Placement(ask.pod.key, f"new machine {number}", made.packing.rooms[number])
+        for ask, number in made.packing.order
+    ]
+    return tuple(found)
 
 
 def at_paid_prices(snapshot: Snapshot) -> Snapshot:
@@ -119,18 +233,10 @@ def _launch(room: Room, reason: str) -> Launch:
     )
 
 
-def _buy(
-    snapshot: Snapshot,
-    packer: Packer,
-    options: list[Candidate],
-    tally: Tally,
-    left: Sequence[Ask],
-    told: dict[str, Explanation],
-    board: Board,
-) -> list[Action]:
-    packing = packer.best(left, tally, board)
+def _buy(made: Draft) -> list[Action]:
+    told = made.told
     actions: list[Action] = []
-    for room in packing.rooms:
+    for room in made.packing.rooms:
         launch = _launch(room, "")
         offer, count, gpus = launch.offer, len(room.pods), launch.offer.type.gpus
         sentence = (
@@ -145,12 +251,11 @@ def _buy(
                 f"{in_words(offer.price)} an hour) for it",
             )
     slow: dict[int, Explanation] = {}
-    for ask in left:
-        if ask.pod.key not in packing.unplaced:
+    for ask in made.left:
+        if ask.pod.key not in made.packing.unplaced:
             continue
-        objection = packing.unplaced[ask.pod.key]
-        if objection is None:
-            objection = slow.get(ask.kind) or why_not(snapshot, ask, options, packer.template)
+        objection = slow.get(ask.kind) or _why_unplaced(made, ask)
+        if made.packing.unplaced[ask.pod.key] is None:
             slow[ask.kind] = objection
         told[ask.pod.key] = objection
     return actions
