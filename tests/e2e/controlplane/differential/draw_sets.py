@@ -37,7 +37,8 @@ def settings() -> dict[str, Any]:
 def offers(chance: Chance) -> list[Json]:
     found = []
     for model, sizes in TYPES.items():
-        for gpus, vcpus, memory in sizes:
+        # Without the small ones pods have to share machines.
+        for gpus, vcpus, memory in sizes[chance.choice([0, 1, 2]) :]:
             price = Decimal(gpus) * (Decimal("1.29") if model.startswith("A") else Decimal("2.29"))
             for location in LOCATIONS:
                 if chance.of(0.9):
