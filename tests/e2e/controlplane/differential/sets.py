@@ -82,8 +82,8 @@ class Sets:
             planned = {pod: name for name, launch in launches.items() for pod in launch.pods}
             nodes = [node(snapshot, name, launch) for name, launch in launches.items()]
             if as_planned:
-                for pod, name in planned.items():
-                    reality.listener.allow[pod] = frozenset({name})
+                for name in map(named, made):  # whoever was not planned takes nobody's place
+                    reality.listener.allow[name] = frozenset({planned[name]} if name in planned else ())
             reality.furnish(World((*world.nodes, *nodes), (*world.pods, *pods), world.objects))
             unbound = self._unbound([pod for pod in made if named(pod) in planned])
             return Carried(snapshot, decided, planned, unbound, pods, nodes)
