@@ -22,13 +22,22 @@ class Host:
 
 
 def objections(
-    hosts: Sequence[Host], bindings: Sequence[tuple[Pod, str]], namespaces: Sequence[Namespace] = ()
+    hosts: Sequence[Host],
+    bindings: Sequence[tuple[Pod, str]],
+    namespaces: Sequence[Namespace] = (),
+    new: Sequence[Host] = (),
 ) -> list[str]:
-    """What the scheduler would say against the plan, in words; empty if nothing."""
-    by_name = {host.name: host for host in hosts}
+    """What the scheduler would say against the plan, in words; empty if nothing.
+
+    What fits on the nodes that are there is bound before the `new` ones join, all of them at once.
+    """
+    by_name = {host.name: host for host in (*hosts, *new)}
+    names = {host.name for host in new}
     spaces = {space.name: space.labels for space in namespaces}
     found = []
     for pod, name in bindings:
+        if name in names:
+            hosts, names = (*hosts, *new), set()
         why = objection(pod, by_name[name], hosts, spaces)
         if why:
             found.append(f"{pod.key} on {name}: {why}")
