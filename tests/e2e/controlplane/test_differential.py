@@ -18,7 +18,7 @@ from tests.e2e.controlplane.differential.reality import Bare, Reality
 from tests.e2e.controlplane.differential.sets import Sets
 from tests.e2e.controlplane.differential.worlds import Json, World
 
-FEW, MANY = 300, 5000
+FEW, MANY = 250, 5000
 MOST = int(os.environ.get("DIFF_MOST", "3"))  # differences that are looked for before the run ends
 # What random pods are expected to say; a field that none of them had was not compared.
 FIELDS = {

@@ -102,9 +102,9 @@ class Reality:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._plane.stop()
         if hasattr(self, "watched"):
-            self.watched.join(10)
+            self.watched.end()
+        self._plane.stop()
         if hasattr(self, "side"):
             self.side.close()
         self.listener.__exit__(kind, error, trace)
