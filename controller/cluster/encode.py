@@ -112,7 +112,7 @@ def budget(found: DisruptionBudget) -> Obj:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": meta_of(found),
-        "spec": {} if found.selector is None else {"selector": _selector(found.selector)},
+        "spec": {} if found.selector is None else {"selector": selected(found.selector)},
         "status": {"disruptionsAllowed": found.allowed},
     }
 
@@ -233,12 +233,12 @@ def _expressions(requirements: Iterable[Requirement]) -> list[Obj]:
     ]
 
 
-def _selector(selector: Selector) -> Obj:
+def selected(selector: Selector) -> Obj:
     return filled(matchLabels=dict(selector.labels), matchExpressions=_expressions(selector.expressions))
 
 
 def _chosen(**selectors: Selector | None) -> Obj:
-    return {name: _selector(found) for name, found in selectors.items() if found is not None}
+    return {name: selected(found) for name, found in selectors.items() if found is not None}
 
 
 def quantities(amounts: Resources) -> Mapping[str, str]:

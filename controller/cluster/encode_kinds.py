@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.cluster import devices, groups, storage
-from controller.cluster.encode import filled, meta_of, quantities, term
+from controller.cluster.encode import filled, meta_of, quantities, selected, term
 from controller.cluster.stamps import stamp
 from controller.domain.kube import (
     CsiNode,
@@ -41,6 +41,8 @@ def volume_claim(found: VolumeClaim) -> Obj:
         spec["storageClassName"] = found.storage_class
     if found.requested:
         spec["resources"] = {"requests": quantities({"storage": found.requested})}
+    if found.selector is not None:
+        spec["selector"] = selected(found.selector)
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

@@ -12,7 +12,7 @@ import msgspec
 
 from controller.cluster import stamps
 from controller.cluster.requests import Warn
-from controller.cluster.wire import LabelledMeta, NodeSelectorTerms, interned
+from controller.cluster.wire import LabelledMeta, LabelSelector, NodeSelectorTerms, interned
 from controller.domain.kube import CsiNode, NodeTerm, Requirement, StorageClass, Volume, VolumeClaim
 from controller.domain.quantity import QuantityError, scheduler_units
 
@@ -32,6 +32,7 @@ class _ClaimSpec(msgspec.Struct):
     volumeName: str | None = None
     accessModes: tuple[str, ...] | None = None
     resources: _Resources | None = None
+    selector: LabelSelector | None = None
 
 
 class _Status(msgspec.Struct):
@@ -120,6 +121,7 @@ def volume_claim(found: ClaimWire, warn: Warn) -> VolumeClaim:
         selected_node=notes.get(SELECTED_NODE, ""),
         access_modes=spec.accessModes or (),
         requested=_size(spec.resources.requests if spec.resources else None, "spec.resources", warn),
+        selector=None if spec.selector is None else spec.selector.noun(),
         deleting=meta.deletionTimestamp is not None,
     )
 

@@ -6,11 +6,16 @@ Thirty thousand pods are held at once, so everything that replicas share sits in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from controller.domain.resources import Resources
+
+# Labels may have leading zeros where they are compared; taints may not. Python alone would take 1_0 for ten.
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False):
@@ -29,7 +34,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
         if self.operator == "Exists":
             return True
         if self.operator in ("Lt", "Gt"):
-            return _compares(taint.value, self.operator, self.value)
+            return _compares(taint.value, self.operator, self.value, _CANONICAL)
         return self.value == taint.value
 
 
@@ -64,7 +69,7 @@ class Requirement(msgspec.Struct, frozen=True):
                 return (
                     len(self.values) == 1
                     and value is not None
-                    and _compares(value, self.operator, self.values[0])
+                    and _compares(value, self.operator, self.values[0], _INTEGER)
                 )
             case _:
                 return False  # an operator we do not know never matches: nothing is bought by guess
@@ -73,11 +78,15 @@ class Requirement(msgspec.Struct, frozen=True):
         return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
 
 
-def _compares(left: str, operator: str, right: str) -> bool:
-    """Integers only, as the scheduler does; anything else does not match."""
+def _compares(left: str, operator: str, right: str, form: re.Pattern[str]) -> bool:
+    """Integers of 64 bits only, as the scheduler does; anything else does not match."""
+    if form.fullmatch(left) is None or form.fullmatch(right) is None:
+        return False
     try:
         a, b = int(left), int(right)
-    except ValueError:
+    except ValueError:  # thousands of digits
+        return False
+    if max(abs(a), abs(b)) >= 2**63:
         return False
     return {"Gt": a > b, "Lt": a < b, "Gte": a >= b, "Lte": a <= b}[operator]
 
@@ -309,6 +318,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     selected_node: str = ""  # where the scheduler decided to have it provisioned
     access_modes: tuple[str, ...] = ()
     requested: int = 0  # bytes
+    selector: Selector | None = None  # of volumes that it may be bound to; None: any
     deleting: bool = False
 
     @property

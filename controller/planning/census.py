@@ -65,6 +65,8 @@ def spread_over(namespace: str, shape: PodShape, spread: Spread) -> Described:
             if key in shape.labels
         )
         selector = Selector(labels=selector.labels, expressions=selector.expressions + more)
+    if selector is not None and not selector.labels and not selector.expressions:
+        selector = None  # everybody, by its words; but the scheduler counts nobody then
     return Described((((frozenset((namespace,))), None, selector),))
 
 

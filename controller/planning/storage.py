@@ -141,6 +141,7 @@ class Storage:
             and (volume.claim == claim.key or volume.phase == "Available")
             and volume.capacity >= claim.requested
             and set(claim.access_modes) <= set(volume.access_modes)
+            and (claim.selector is None or volume.claim == claim.key or claim.selector.matches(volume.labels))
         ]
         return tuple(sorted(found, key=lambda v: (v.claim != claim.key, v.capacity, v.name)))
 

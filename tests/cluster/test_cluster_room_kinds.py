@@ -66,6 +66,12 @@ ROWS: list[tuple[str, Kind[Any], dict[str, Any], Any]] = [
         ),
     ),
     (
+        "a claim that selects its volume",
+        kinds.VOLUME_CLAIMS,
+        {"spec": {"selector": {"matchLabels": {"disk": "fast"}}}},
+        kube.VolumeClaim(namespace="n", name="o", uid="u", selector=kube.Selector({"disk": "fast"})),
+    ),
+    (
         "a claim of no class at all",
         kinds.VOLUME_CLAIMS,
         {"spec": {"storageClassName": ""}},

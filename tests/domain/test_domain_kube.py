@@ -18,7 +18,14 @@ from controller.domain.kube import (
     Toleration,
 )
 
-LABELS = {"zone": "FIN-01", "size": "80", "text": "x"}
+LABELS = {
+    "zone": "FIN-01",
+    "size": "80",
+    "text": "x",
+    "padded": "007",
+    "grouped": "1_0",
+    "beyond": "9223372036854775808",
+}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,9 @@ LABELS = {"zone": "FIN-01", "size": "80", "text": "x"}
         ("size", "Gt", ("1", "2"), False),
         ("size", "Gt", ("1.5",), False),
         ("text", "Gt", ("1",), False),
+        ("padded", "Gt", ("6",), True),
+        ("grouped", "Gt", ("1",), False),
+        ("beyond", "Gt", ("1",), False),
         ("zone", "Like", ("FIN-01",), False),
         ("zone", "", (), False),
     ],
@@ -93,6 +103,9 @@ def test_a_term_holds_when_all_its_expressions_do_and_an_empty_one_never(
         (Toleration("sla", "Gt", "900"), Taint("sla", "950"), True),
         (Toleration("sla", "Lt", "900"), Taint("sla", "950"), False),
         (Toleration("sla", "Gt", "much"), Taint("sla", "950"), False),
+        (Toleration("sla", "Gt", "9"), Taint("sla", "1_0"), False),
+        (Toleration("sla", "Gt", "9"), Taint("sla", "010"), False),
+        (Toleration("sla", "Lt", "0"), Taint("sla", "-1"), True),
     ],
 )
 def test_tolerations(toleration: Toleration, taint: Taint, tolerates: bool) -> None:

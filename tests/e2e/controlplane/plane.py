@@ -80,13 +80,44 @@ class ControlPlane:
     # -- life ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        self.serve(
+            "--enable-admission-plugins", "NodeRestriction",
+            # Native gangs are served by default nowhere yet.
+            "--runtime-config", "scheduling.k8s.io/v1alpha2=true", "--feature-gates", "GenericWorkload=true",
+        )  # fmt: skip
+        self.schedule({"podMaxBackoffSeconds": 1})  # a pod's next try soon after its node is complete
+        self.manage(
+            "--service-account-private-key-file", str(self._key), "--root-ca-file", str(self.certificate),
+            "--use-service-account-credentials", "--node-monitor-grace-period=20s",
+            "--cluster-signing-cert-file", self._signer[0], "--cluster-signing-key-file", self._signer[1],
+        )  # fmt: skip
+        stages = [f"--config={path}" for path in self._stages()]
+        self.run(
+            "kwok", "--kubeconfig", str(self.kubeconfig), *stages,
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
+            "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
+            "--server-address", f"127.0.0.1:{free_port()}",
+        )  # fmt: skip
+        self._wait(
+            "the default service account exists",
+            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
+        )
+
+    @property
+    def _key(self) -> Path:
+        return self.folder / "sa.key"
+
+    @property
+    def _signer(self) -> list[str]:
+        return [str(self.folder / name) for name in ("clients.crt", "clients.key")]
+
+    def serve(self, *more: str) -> None:
+        """Etcd and the API server."""
         (self.folder / "pki").mkdir(parents=True)
-        key = self.folder / "sa.key"
-        authority = [str(self.folder / name) for name in ("clients.crt", "clients.key")]
         for words in (
-            ["genrsa", "-out", str(key), "2048"],
+            ["genrsa", "-out", str(self._key), "2048"],
             ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=clients", "-days", "30",
-             "-out", authority[0], "-keyout", authority[1]],
+             "-out", self._signer[0], "-keyout", self._signer[1]],
         ):  # fmt: skip
             subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=30)
         self.authority = Authority(self.folder / "authority")
@@ -104,19 +135,19 @@ class ControlPlane:
         )  # fmt: skip
         self.run(
             "kube-apiserver", "--etcd-servers", etcd, "--secure-port", str(self.port), "--bind-address", "127.0.0.1",
-            "--cert-dir", str(self.folder / "pki"), "--service-account-key-file", str(key),
-            "--service-account-signing-key-file", str(key), "--service-account-issuer", "https://e2e.local",
+            "--cert-dir", str(self.folder / "pki"), "--service-account-key-file", str(self._key),
+            "--service-account-signing-key-file", str(self._key), "--service-account-issuer", "https://e2e.local",
             "--token-auth-file", str(tokens), "--authorization-mode", "Node,RBAC", "--service-cluster-ip-range",
             "10.77.0.0/16", "--enable-bootstrap-token-auth", "--allow-privileged", "-v", "0",
-            "--client-ca-file", authority[0], "--enable-admission-plugins", "NodeRestriction",
+            "--client-ca-file", self._signer[0],
             "--audit-policy-file", str(policy), "--audit-log-path", str(self.folder / "audit.log"),
-            "--tls-sni-cert-key", f"{self.folder}/front.crt,{self.folder}/front.key:{NAME}",
-            # Native gangs are served by default nowhere yet.
-            "--runtime-config", "scheduling.k8s.io/v1alpha2=true", "--feature-gates", "GenericWorkload=true",
+            "--tls-sni-cert-key", f"{self.folder}/front.crt,{self.folder}/front.key:{NAME}", *more,
         )  # fmt: skip
         self._wait("the API server is ready", self.ready)
         self.kubeconfig.write_text(yaml.safe_dump(self.kubeconfig_for(self._token)))
-        common = ["--kubeconfig", str(self.kubeconfig), "--leader-elect=false", "--bind-address", "127.0.0.1"]
+
+    def schedule(self, more: Mapping[str, Any], *words: str) -> None:
+        """The scheduler, without the limits that a large cluster needs."""
         fast = self.folder / "scheduler.yaml"
         fast.write_text(
             yaml.safe_dump(
@@ -125,7 +156,7 @@ class ControlPlane:
                     "kind": "KubeSchedulerConfiguration",
                     "leaderElection": {"leaderElect": False},
                     "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": 1000, "burst": 2000},
-                    "podMaxBackoffSeconds": 1,  # a pod's next try soon after its node is complete
+                    **more,
                 }
             )
         )
@@ -137,24 +168,15 @@ class ControlPlane:
             "127.0.0.1",
             "--secure-port",
             str(free_port()),
+            *words,
         )
+
+    def manage(self, *more: str) -> None:
+        """The controller manager."""
         self.run(
-            "kube-controller-manager", *common, "--secure-port", str(free_port()),
-            "--service-account-private-key-file", str(key), "--root-ca-file", str(self.certificate),
-            "--use-service-account-credentials", "--node-monitor-grace-period=20s",
-            "--cluster-signing-cert-file", authority[0], "--cluster-signing-key-file", authority[1],
+            "kube-controller-manager", "--kubeconfig", str(self.kubeconfig), "--leader-elect=false",
+            "--bind-address", "127.0.0.1", "--secure-port", str(free_port()), *more,
         )  # fmt: skip
-        stages = [f"--config={path}" for path in self._stages()]
-        self.run(
-            "kwok", "--kubeconfig", str(self.kubeconfig), *stages,
-            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds=40",
-            "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
-            "--server-address", f"127.0.0.1:{free_port()}",
-        )  # fmt: skip
-        self._wait(
-            "the default service account exists",
-            lambda: self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None,
-        )
 
     def _stages(self) -> list[Path]:
         """As they come with KWOK, but a Job's pod that says so does not complete at once."""

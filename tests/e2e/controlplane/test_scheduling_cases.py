@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import Scene, container, pool, running, runs, until
 
@@ -15,10 +13,6 @@ APP = {"labels": {"app": "x"}}
 SELECTOR = {"matchLabels": {"app": "x"}}
 
 
-def later(reason: str) -> pytest.MarkDecorator:
-    return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
-
-
 def one_each(scene: Scene) -> None:
     """Two pods that may not share a machine get two."""
     until("a machine for each is ordered", lambda: scene.state()["creates"] == 2, 10)
@@ -26,7 +20,6 @@ def one_each(scene: Scene) -> None:
     assert scene.state()["creates"] == 2
 
 
-@later("affinity between pods is planned by a later version")
 def test_pods_that_repel_each_other_get_a_machine_each(scene: Scene, kubelets: Kubelets) -> None:
     term = {"labelSelector": SELECTOR, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -36,7 +29,6 @@ def test_pods_that_repel_each_other_get_a_machine_each(scene: Scene, kubelets: K
         one_each(scene)
 
 
-@later("host ports are planned by a later version")
 def test_pods_that_want_the_same_port_of_their_host_get_a_machine_each(
     scene: Scene, kubelets: Kubelets
 ) -> None:
@@ -47,7 +39,6 @@ def test_pods_that_want_the_same_port_of_their_host_get_a_machine_each(
         one_each(scene)
 
 
-@later("topology spread is planned by a later version")
 def test_pods_that_are_spread_over_zones_get_a_machine_in_each(scene: Scene, kubelets: Kubelets) -> None:
     spread = {"maxSkew": 1, "minDomains": 2, "topologyKey": "topology.kubernetes.io/zone"}
     spread |= {"whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
@@ -59,7 +50,6 @@ def test_pods_that_are_spread_over_zones_get_a_machine_in_each(scene: Scene, kub
         until("both run", lambda: runs(scene, "a", "b"), 15)
 
 
-@later("volumes are planned by a later version")
 def test_a_pod_with_a_volume_in_one_location_gets_its_machine_there(scene: Scene, kubelets: Kubelets) -> None:
     scene.volume("data", zone="FIN-03")
     data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
