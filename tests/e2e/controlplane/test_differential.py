@@ -77,6 +77,7 @@ def blind_to_taints(listed: Mapping[str, Sequence[Json]], pod: Json) -> frozense
     return oracle.expected({**listed, "nodes": bare}, pod)
 
 
+@pytest.mark.full(limit=300)
 def test_a_planner_that_overlooks_something_is_found_out_and_told_by_one_pod_and_one_node(
     reality: Reality,
 ) -> None:
