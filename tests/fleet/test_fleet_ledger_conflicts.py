@@ -199,13 +199,13 @@ async def test_what_another_booked_on_top_of_a_write_of_ours_without_an_answer_c
     await ledger.load()
     ledger.launched(1000.0)
     await ledger.flush()
-    ledger.book(Decimal(1), 0.0, 3600.0, 3600.0)
+    ledger.book(Decimal(1), 0.0, 3600.0)
     hands.faults["write_config_map"] = ["lost"]
     with pytest.raises(LedgerError):
         await ledger.flush()
     other = Ledger(hands, "home")
     await other.load()
-    other.book(Decimal(2), 0.0, 3600.0, 3600.0)
+    other.book(Decimal(2), 0.0, 3600.0)
     await other.flush()
     await ledger.flush()
     assert list(ledger.costs.values()) == [Decimal(3)]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.domain.kube import PodGroup
+from controller.domain.kube import PodDeviceClaim, PodGroup
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Refusal, Snapshot
 from controller.domain.policy import Limits
@@ -57,7 +57,7 @@ def test_case_05_a_pod_that_the_scheduler_has_not_called_unschedulable_is_no_dem
         {"node_selector": {"no/such": "label"}},
         {"requests": {"nvidia.com/gpu": 2**62}},
         {"requests": {"example.com/unheard-of": 1}},
-        {"has_claims": True},
+        {"device_claims": (PodDeviceClaim(name="gpu"),)},
         {"annotations": {"gpu-autoscaler/gang": "x", "gpu-autoscaler/gang-size": "many"}},
     ],
 )

@@ -32,7 +32,6 @@ def claim(count: int = 1, *selectors: str, **more: Any) -> DeviceClaim:
 def claiming(name: str = "train", **more: Any) -> Any:
     values: dict[str, Any] = {
         "gpus": 0,
-        "has_claims": True,
         "device_claims": (PodDeviceClaim(name="gpu", claim="gpu"),),
     }
     return pod(name, **(values | more))

@@ -104,16 +104,16 @@ def _spread(draw: random.Random, key: str) -> dict[str, Any]:
     """Over those of a kind that is often not its own."""
     own, counted = draw.choice(_LETTERS), draw.choice(_LETTERS)
     spread = Spread(topology_key=key, selector=Selector(labels={"kind": counted}))
-    return {"labels": {"kind": own}, "spreads": (spread,), "inter_pod": True}
+    return {"labels": {"kind": own}, "spreads": (spread,)}
 
 
 def _zone_affine(draw: random.Random) -> dict[str, Any]:
     labels = {"company": draw.choice(_LETTERS)}
     term = PodTerm(topology_key=LABEL_ZONE, selector=Selector(labels=labels))
-    return {"labels": labels, "affinity": (term,), "inter_pod": True}
+    return {"labels": labels, "affinity": (term,)}
 
 
 def _apart(_draw: random.Random) -> dict[str, Any]:
     labels = {"app": "alone"}
     term = PodTerm(topology_key=LABEL_HOSTNAME, selector=Selector(labels=labels))
-    return {"labels": labels, "anti_affinity": (term,), "inter_pod": True}
+    return {"labels": labels, "anti_affinity": (term,)}
