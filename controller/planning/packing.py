@@ -252,7 +252,7 @@ class Attempt:
             most = max(most, len(asks) - len(missed))
             self._back(mark)
         if gang is not None:
-            self.together[gang.key] = most + already
+            self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
         objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
         for ask in asks:
             self.unplaced[ask.pod.key] = objection

@@ -355,4 +355,4 @@ def test_case_34_a_gang_that_cannot_be_completed_buys_nothing_and_leaves_its_pla
     assert {decided.pods[p.key].code for p in members} == {Reason.GANG_INCOMPLETE}
     assert decided.pods["default/alone"].code is Reason.FITS_NOW
     assert launches(snapshot) == []
-    assert "would get a place" in decided.pods["default/g0"].message
+    assert "only 2 would get a place" in decided.pods["default/g0"].message
