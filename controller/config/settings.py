@@ -82,6 +82,14 @@ class ScaleUp(Section):
         "smallest",
         description="What to prefer among machines that fit; smallest, because GPUs that nobody asked for idle first.",
     )
+    priorities: tuple[Text, ...] = Field(
+        (),
+        description="Pools in order of preference, for the strategy `priority`; the order of `pools`, because somebody chose that already.",
+    )
+    spread_locations: Flag = Field(
+        False,
+        description="Whether equal offers are taken where the fewest machines are; false, because the order of a pool's locations is its preference.",
+    )
 
 
 class Billing(Section):
@@ -130,7 +138,7 @@ class Planning(Section):
         description="Whose shares of a GPU are demand: `kai` reads KAI's annotations (gpu-fraction, gpu-memory) and ignores the pods of its node-scale-adjuster. Nobody's, because where that adjuster runs its pods ask for whole GPUs already.",
     )
     max_overshoot: Count = Field(
-        0, description="GPUs bought beyond what is asked for; 0, because nobody asked for them."
+        0, description="GPUs that a machine may have beyond the smallest one, sold out or not, that its pods could share; 0, because nobody asked for them."
     )
 
 

@@ -110,6 +110,7 @@ class Packer:
     def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
         attempt = Attempt(self.shop, board, tally.copy(), least, self._cheapest_first)
         attempt.seated = self._seated
+        attempt.overshoot = self._snapshot.policy.max_overshoot
         attempt.run(pods)
         packing = attempt.result()
         attempt.undo()
@@ -181,6 +182,8 @@ class Attempt:
     def __init__(self, shop: Shop, board: Board, tally: Tally, least: int, cheapest: bool) -> None:
         self.shop, self.board, self.tally = shop, board, tally
         self._least = shop.of_gpus(least) if least else -1
+        self._least_gpus = least
+        self.overshoot = 0
         self._cheapest = cheapest
         self.machines: dict[int, New] = {}
         self.unplaced: dict[str, Explanation | None] = {}
@@ -204,6 +207,7 @@ class Attempt:
             self._fill(waiting)
             self._exchange()
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
+        self._dissolve()
         if self._growing:
             self._round_off()
 
@@ -255,7 +259,7 @@ class Attempt:
             most = max(most, len(asks) - len(missed))
             self._back(mark)
         if gang is not None:
-            self.together[gang.key] = most + already
+            self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
         objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
         for ask in asks:
             self.unplaced[ask.pod.key] = objection
@@ -294,9 +298,17 @@ class Attempt:
                 if self._sit(ask, profile, machine, offers):
                     return None
         fitting = self._fits(ask, profile) & fresh & shop.buyable
+        objection: Explanation | None = None
+        if fitting and not self._least_gpus:
+            within = fitting & self._not_too_large(profile.offers, ask.needs)
+            if not within:
+                objection = self._overshoots(fitting, profile.offers, ask.needs)
+            fitting = within
         if fitting and profile.offer_wishes:
             fitting = self._preferred(profile, fitting)
-        chosen, objection = self._choose(ask, fitting) if fitting else (None, None)
+        chosen = None
+        if fitting:
+            chosen, objection = self._choose(ask, fitting)
         growing = among & self._growing
         if growing and self._grow(ask, profile, growing, offers, chosen):
             return None
@@ -304,6 +316,25 @@ class Attempt:
             return (objection,)
         self._open(ask, profile, chosen, fitting)
         return None
+
+    def _not_too_large(self, offers: int, needs: Mapping[str, int]) -> int:
+        """Offers with hardly more GPUs than what would be bought for this if nothing was sold out."""
+        shop = self.shop
+        possible = offers & shop.possible & shop.holding(needs)
+        return shop.of_gpus(0, shop.gpus[shop.best(possible)] + self.overshoot) if possible else -1
+
+    def _overshoots(self, fitting: int, offers: int, needs: Mapping[str, int]) -> Explanation:
+        shop = self.shop
+        possible = offers & shop.possible & shop.holding(needs)
+        smallest = shop.offers[shop.best(possible)]
+        fewest, best = smallest.gpus, shop.fewest_gpus(fitting)
+        hindered = smallest.hindrance
+        return Explanation(
+            hindered.code if hindered is not None else Reason.NO_CAPACITY,
+            (hindered.message if hindered is not None else f"{smallest.offer.type.name} cannot be bought")
+            + f"; the next larger machine has {best - fewest} GPUs more: set planning.max_overshoot to at least "
+            f"{best - fewest} to allow that",
+        )
 
     def _preferred(self, profile: Profile, fitting: int) -> int:
         """Preferences decide among what the strategy holds equal; they never buy a larger or dearer machine."""
@@ -472,7 +503,9 @@ class Attempt:
         for machine in self.machines.values():
             if not machine.inside:
                 continue
-            options = self._possible(machine) & shop.holding(machine.used)
+            offers = self._possible(machine, shop.possible)
+            options = offers & shop.buyable & shop.holding(machine.used)
+            options &= self._not_too_large(offers, machine.used)
             while options:
                 offer = shop.best(options)
                 if offer >= machine.offer:
@@ -487,10 +520,26 @@ class Attempt:
                 self.tally.add(old, machine.inside)
                 options &= ~shop.alike(offer)
 
-    def _possible(self, machine: New) -> int:
+    def _dissolve(self) -> None:
+        """Machines that stayed much too large for their pods are not bought after all."""
+        shop = self.shop
+        for machine in self.machines.values():
+            offers = self._possible(machine, shop.possible)
+            if not machine.inside or self._not_too_large(offers, machine.used) >> machine.offer & 1:
+                continue
+            why = self._overshoots(1 << machine.offer, offers, machine.used)
+            self.tally.remove(shop.offers[machine.offer], machine.inside)
+            for ask in reversed(machine.inside):
+                self.board.take(ask, machine.number)
+                self.unplaced[ask.pod.key] = why
+            gone = set(map(id, machine.inside))
+            self._order = [(ask, number) for ask, number in self._order if id(ask) not in gone]
+            machine.inside, machine.used = [], {}
+
+    def _possible(self, machine: New, among: int) -> int:
         """What the machine could be, for the pods that it holds, whatever its size."""
         board = self.board
-        options = self.shop.buyable
+        options = among
         for number in {ask.profile for ask in machine.inside}:
             profile = board.profiles[number]
             options &= profile.offers
@@ -517,7 +566,7 @@ class Attempt:
         for machine in self.machines.values():
             if not machine.grows:
                 continue
-            possible = self._possible(machine)
+            possible = self._possible(machine, shop.buyable)
             for ask in sorted(machine.inside, key=_size):
                 if len(machine.inside) == 1:
                     break
@@ -597,6 +646,10 @@ class Attempt:
                 self._growing &= ~(1 << newest)
                 del self.machines[newest]
                 self.board.close()
+        while self.machines and not self.machines[newest := next(reversed(self.machines))].inside:
+            self._growing &= ~(1 << newest)
+            del self.machines[newest]
+            self.board.close()
         self._no_use.clear()
 
     def undo(self) -> None:
@@ -606,6 +659,8 @@ class Attempt:
         packing = Packing(self.tally, unplaced=dict(self.unplaced), together=dict(self.together))
         at: dict[int, int] = {}
         for machine in self.machines.values():
+            if not machine.inside:
+                continue
             at[machine.number] = len(packing.rooms)
             candidate = self.shop.offers[machine.offer]
             room = self.shop.template(candidate).copy()

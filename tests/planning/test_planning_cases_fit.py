@@ -316,3 +316,43 @@ def test_case_17_numbers_are_compared_and_values_outside_the_pool_never_match() 
 
 def test_case_24_a_pod_bigger_than_any_type_is_told_so() -> None:
     assert code(world(pods=(pod(requests={"memory": 5000 * GIB}),))) is Reason.RESOURCES
+
+
+@pytest.mark.parametrize(("overshoot", "bought"), [(0, []), (1, ["2A100.44V"]), (7, ["2A100.44V"])])
+def test_a_pod_gets_no_larger_machine_merely_because_the_small_one_is_sold_out(
+    overshoot: int, bought: list[str]
+) -> None:
+    sold = (*offers(A1, available=False), *offers(A2, A4))
+    snapshot = world(policy=policy(max_overshoot=overshoot), offers=sold, pods=(pod(),))
+    assert [a.offer.type.name for a in launches(snapshot)] == bought
+    if not bought:
+        told = plan(snapshot).pods["default/train"]
+        assert told.code is Reason.NO_CAPACITY
+        assert "max_overshoot to at least 1" in told.message
+
+
+def test_pods_that_fill_a_larger_machine_together_get_it() -> None:
+    sold = (*offers(A1, available=False), *offers(A2, A4))
+    assert [a.offer.type.name for a in launches(world(offers=sold, pods=several(2)))] == ["2A100.44V"]
+
+
+def test_priority_follows_the_list_of_pools() -> None:
+    pools = (pool("a"), pool("b"))
+    snapshot = world(policy=policy(*pools, strategy="priority", priorities=("b",)), pods=(pod(),))
+    assert [a.pool for a in launches(snapshot)] == ["b"]
+
+
+def test_case_34_a_gang_that_cannot_be_completed_buys_nothing_and_leaves_its_places_to_others() -> None:
+    gang = {"gpu-autoscaler/gang": "g", "gpu-autoscaler/gang-size": "3"}
+    members = tuple(pod(f"g{n}", annotations=gang, priority=5) for n in range(3))
+    snapshot = world(
+        policy=policy(limits=Limits(machines=1, gpus=1)),
+        offers=offers(A1),
+        nodes=(node(),),
+        pods=(*members, pod("alone")),
+    )
+    decided = plan(snapshot)
+    assert {decided.pods[p.key].code for p in members} == {Reason.GANG_INCOMPLETE}
+    assert decided.pods["default/alone"].code is Reason.FITS_NOW
+    assert launches(snapshot) == []
+    assert "only 2 would get a place" in decided.pods["default/g0"].message
