@@ -131,7 +131,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str = "smallest"
     priorities: tuple[str, ...] = ()  # pools in order of preference for the strategy `priority`
     spread_locations: bool = False  # equal offers are taken where the fewest machines are
-    max_overshoot: int = 0  # GPUs that a machine may have beyond the smallest that could do
+    max_overshoot: int = 1  # GPUs that a machine may have beyond the one bought if nothing were sold out
     cooldown: float = 600
     order: str = "largest"
     min_age: float = 0
