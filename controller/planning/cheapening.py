@@ -1,0 +1,314 @@
+"""The same pods on machines that cost less: take a few machines apart, pack again, keep what is cheaper.
+
+A greedy packing never buys a dear machine because its rest would hold what is dear elsewhere. Here a step
+either empties up to three machines and seats their pods anew, each where the price rises least, or fills one
+more machine with the pods that cost the most where they are. A step that makes things a little dearer is
+accepted too, less and less, so that there is a way out of a dead end. Steps are counted, not timed, and
+drawn from numbers that are the same each time: the same pods and kinds give the same machines.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd, sqrt
+
+from controller.domain.resources import Resources
+
+_SEED = 1
+_TINY = 1e-6
+WORK = 80_000  # looks at a machine for a pod: about a tenth of a second
+_WORK_FOR_TWO = 300  # by the square of the pods: a few have few ways to be put together
+_FILLED = 0.3  # of the steps fill a machine, the others empty some
+_SINGLE = 0.3  # of the steps take a few pods more out of machines that stay
+_OVERLOOKED = 0.1  # of the machines, so that the same pods are not always seated in the same way
+_DEARER = 0.3  # of what a machine costs on average, by which a step may be dearer at the beginning
+
+# Pods, the sum of what they need, the price, the kind's number and what it has.
+Machine = tuple[list[int], int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What can be bought; kinds are listed by rising price."""
+
+    price: int
+    free: Resources
+
+
+class Puzzle:
+    """Amounts as fields of one integer: a sum is one addition, whether it fits one subtraction.
+
+    `allowed` are the kinds that each pod may go to, as bits; where some may not, that is one more field.
+    """
+
+    def __init__(
+        self, pods: Sequence[Resources], kinds: Sequence[Kind], allowed: Sequence[int] | None = None
+    ) -> None:
+        every = (1 << len(kinds)) - 1
+        among = [every] * len(pods) if allowed is None else [bits & every for bits in allowed]
+        self.names = _that_may_run_out(pods, kinds)
+        units = {n: reduce(gcd, (needs.get(n, 0) for needs in pods)) for n in self.names}
+        total = {n: sum(needs.get(n, 0) for needs in pods) // units[n] for n in self.names}
+        self.needs = [0] * len(pods)
+        self.kinds = [0] * len(kinds)
+        self.guards = at = 0
+        for name in self.names:
+            for pod, needs in enumerate(pods):
+                self.needs[pod] |= needs.get(name, 0) // units[name] << at
+            for number, kind in enumerate(kinds):
+                self.kinds[number] |= min(max(kind.free.get(name, 0), 0) // units[name], total[name]) << at
+            at += total[name].bit_length()
+            self.guards |= 1 << at
+            at += 1
+        for bits in sorted(set(among) - {every}):
+            for pod, own in enumerate(among):
+                self.needs[pod] |= int(own == bits) << at
+            for number in range(len(kinds)):
+                self.kinds[number] |= len(pods) * (bits >> number & 1) << at
+            at += len(pods).bit_length()
+            self.guards |= 1 << at
+            at += 1
+        self.kinds = [free | self.guards for free in self.kinds]
+        self.prices = [kind.price for kind in kinds]
+        self._known: dict[int, tuple[int, int, int]] = {}
+        self.fitting = [
+            [pod for pod, used in enumerate(self.needs) if self.fits(used, free)] for free in self.kinds
+        ]
+        self.fillable = [number for number, inside in enumerate(self.fitting) if len(inside) > 1]
+        # What a pod takes of a kind: of its scarcest resource; and that, the mean, and each by itself.
+        self.most: list[list[float]] = []
+        self.shares: list[list[list[float]]] = []
+        for kind in kinds:
+            each = [[_share(needs.get(n, 0), kind.free.get(n, 0)) for needs in pods] for n in self.names]
+            most = [max(of) for of in zip(*each, strict=True)]
+            self.most.append(most)
+            self.shares.append([most, [sum(of) / len(of) for of in zip(*each, strict=True)], *each])
+
+    def fits(self, used: int, free: int) -> bool:
+        return (free - used) & self.guards == self.guards
+
+    def cheapest(self, used: int) -> tuple[int, int, int] | None:
+        """The price of the first kind that holds so much, its number, and what it has."""
+        found = self._known.get(used)
+        if found is None:
+            guards = self.guards
+            for number, free in enumerate(self.kinds):
+                if (free - used) & guards == guards:
+                    found = self._known[used] = (self.prices[number], number, free)
+                    break
+        return found
+
+    def bound(self) -> float:
+        """No machines for these pods cost less: each pays for its share of one resource, where that is cheapest."""
+        found = 0.0
+        for of in range(1, len(self.names) + 2):
+            least = [float("inf")] * len(self.needs)
+            for kind, inside in enumerate(self.fitting):
+                shares = self.shares[kind][of]
+                for pod in inside:
+                    least[pod] = min(least[pod], self.prices[kind] * (shares[pod] - _TINY))
+            found = max(found, sum(least))
+        return found
+
+    def machine(self, inside: list[int]) -> Machine | None:
+        used = sum(self.needs[pod] for pod in inside)
+        found = self.cheapest(used)
+        return (inside, used, *found) if found is not None else None
+
+
+def _that_may_run_out(pods: Sequence[Resources], kinds: Sequence[Kind]) -> list[str]:
+    """The resources that all pods together have too little of on some kind."""
+    total: dict[str, int] = {}
+    for needs in pods:
+        for name, units in needs.items():
+            total[name] = total.get(name, 0) + units
+    scarce = [n for n, units in sorted(total.items()) if any(kind.free.get(n, 0) < units for kind in kinds)]
+    return scarce or sorted(total)[:1]
+
+
+def _share(need: int, there: int) -> float:
+    return need / there + _TINY if there > 0 else _TINY
+
+
+def _whole(share: float) -> float:
+    return 1.0
+
+
+def _own(share: float) -> float:
+    return share
+
+
+class Search:
+    def __init__(self, puzzle: Puzzle, machines: list[Machine]) -> None:
+        self._puzzle = puzzle
+        self._chance = random.Random(_SEED).random  # noqa: S311  (nothing is secret about it)
+        self._machines = machines
+        self._price = sum(machine[2] for machine in machines)
+        count = len(puzzle.needs)
+        self._opened = [[self._for(pod, how) for pod in range(count)] for how in (_whole, _whole, sqrt, _own)]
+        sizes = [[price for price, _ in self._opened[0]]]
+        for name in range(len(puzzle.names)):
+            sizes.append([max(of[name + 2][pod] for of in puzzle.shares) for pod in range(count)])
+        sizes.append([sum(of[pod] for of in sizes[1:]) for pod in range(count)])
+        self._sizes = [of for of in sizes if min(of) < max(of)] or sizes[:1]
+        self._work = 0
+
+    def _for(self, pod: int, part: Callable[[float], float]) -> tuple[float, int]:
+        """The kind to open for the pod if it pays for its share only, or more of it; and what it then pays."""
+        puzzle = self._puzzle
+        return min(
+            (puzzle.prices[kind] * part(puzzle.most[kind][pod]), kind)
+            for kind, inside in enumerate(puzzle.fitting)
+            if pod in inside
+        )
+
+    def run(self, most: int) -> list[Machine]:
+        """The cheapest that was found with so much work."""
+        best, least = self._machines, self._price
+        slack = _DEARER * least / len(best)
+        while self._work < most:
+            machines, loose = self._filled() if self._chance() < _FILLED else self._emptied()
+            self._seat(loose, machines)
+            price = sum(machine[2] for machine in machines)
+            left = 1 - self._work / most
+            if price <= self._price + slack * left * left * left * self._chance():
+                self._machines, self._price = machines, price
+                if price < least:
+                    best, least = machines, price
+        return best
+
+    def _any(self, count: int) -> int:
+        return int(self._chance() * count)
+
+    def _emptied(self) -> tuple[list[Machine], list[int]]:
+        """Without one to three of the machines, the dear ones rather."""
+        machines = self._machines
+        count = len(machines)
+        out: set[int] = set()
+        for _ in range(1 + self._any(3)):
+            one, other = self._any(count), self._any(count)
+            out.add(max(one, other, key=lambda n: machines[n][2]) if self._chance() < 0.5 else one)
+        loose = [pod for n in sorted(out) for pod in machines[n][0]]
+        rest = [machine for n, machine in enumerate(machines) if n not in out]
+        return rest, loose
+
+    def _filled(self) -> tuple[list[Machine], list[int]]:
+        """With one machine more, and the pods in it that cost the most for what they take of it."""
+        puzzle, chance = self._puzzle, self._chance
+        if not puzzle.fillable:
+            return self._emptied()
+        kind = puzzle.fillable[self._any(len(puzzle.fillable))]
+        free, guards, needs = puzzle.kinds[kind], puzzle.guards, puzzle.needs
+        shares = puzzle.shares[kind]
+        share = shares[self._any(len(shares))]
+        worth, place = [0.0] * len(needs), [0] * len(needs)
+        for number, (inside, _, price, its_kind, _) in enumerate(self._machines):
+            parts = puzzle.most[its_kind]
+            whole = 0.0
+            for pod in inside:
+                whole += parts[pod]
+            for pod in inside:
+                worth[pod], place[pod] = price * parts[pod] / whole, number
+        blur = 0.8 * chance()
+        used = 0
+        taken: list[int] = []
+        from_machine: dict[int, list[int]] = {}
+        fitting = [(-worth[pod] * (1 + blur * chance()) / share[pod], pod) for pod in puzzle.fitting[kind]]
+        for _, pod in sorted(fitting):
+            more = used + needs[pod]
+            if (free - more) & guards == guards:
+                used = more
+                taken.append(pod)
+                from_machine.setdefault(place[pod], []).append(pod)
+        loose: list[int] = []
+        machines: list[Machine] = []
+        given_up = 0.8 * chance()  # what is left of a machine that was worth less than that is seated anew
+        for number, machine in enumerate(self._machines):
+            gone = from_machine.get(number)
+            if gone is None:
+                machines.append(machine)
+                continue
+            rest = [pod for pod in machine[0] if pod not in gone]
+            if not rest:
+                continue
+            if sum(worth[pod] for pod in rest) < given_up * machine[2]:
+                loose += rest
+            elif (smaller := puzzle.machine(rest)) is not None:
+                machines.append(smaller)
+        if (filled := puzzle.machine(taken)) is not None:
+            machines.append(filled)
+        self._work += len(needs)
+        return machines, loose
+
+    def _seat(self, loose: list[int], machines: list[Machine]) -> None:
+        """Each pod where the price rises least, some by chance overlooked."""
+        puzzle, chance = self._puzzle, self._chance
+        guards, known = puzzle.guards, puzzle._known
+        if machines and chance() < _SINGLE:
+            for _ in range(1 + self._any(3)):
+                number = self._any(len(machines))
+                inside = machines[number][0]
+                if len(inside) > 1:
+                    pod = inside[self._any(len(inside))]
+                    smaller = puzzle.machine([other for other in inside if other != pod])
+                    if smaller is not None:
+                        machines[number] = smaller
+                        loose.append(pod)
+        size = self._sizes[self._any(len(self._sizes))]
+        blur = 0.6 * chance()
+        order = sorted((-size[pod] * (1 + blur * chance()), pod) for pod in loose)
+        opened = self._opened[self._any(len(self._opened))]
+        wide = False
+        for _, pod in order:
+            self._work += 4 + len(machines)
+            needs = puzzle.needs[pod]
+            least, kind = opened[pod]
+            seat, dearest = -1, 0
+            for number, (_, used, price, _, free) in enumerate(machines):
+                more = used + needs
+                if (free - more) & guards == guards:
+                    if (least or price < dearest) and chance() >= _OVERLOOKED:
+                        least, seat, dearest = 0, number, price
+                elif least:
+                    found = known.get(more) or puzzle.cheapest(more)
+                    if found is not None and found[0] - price < least and chance() >= _OVERLOOKED:
+                        least, seat = found[0] - price, number
+            if seat < 0:
+                wide |= opened is not self._opened[0]
+                machines.append(([pod], needs, puzzle.prices[kind], kind, puzzle.kinds[kind]))
+                continue
+            inside, used, price, kind, free = machines[seat]
+            more = used + needs
+            if (free - more) & guards == guards:
+                machines[seat] = ([*inside, pod], more, price, kind, free)
+            else:
+                machines[seat] = ([*inside, pod], more, *known[more])
+        if wide:
+            for number, (inside, used, price, _, _) in enumerate(machines):
+                found = known.get(used) or puzzle.cheapest(used)
+                if found is not None and found[0] < price:
+                    machines[number] = (inside, used, *found)
+
+
+def cheapened(
+    pods: Sequence[Resources],
+    kinds: Sequence[Kind],
+    groups: Sequence[Sequence[int]],
+    allowed: Sequence[int] | None = None,
+    work: int = WORK,
+) -> list[list[int]] | None:
+    """The pods of each machine; None if that costs no less than these groups do."""
+    puzzle = Puzzle(pods, kinds, allowed)
+    machines = [machine for group in groups if (machine := puzzle.machine(list(group))) is not None]
+    if len(machines) < len(groups):
+        return None
+    before = sum(machine[2] for machine in machines)
+    if before <= puzzle.bound() * (1 + _TINY):
+        return None
+    found = Search(puzzle, machines).run(min(work, _WORK_FOR_TWO * len(pods) * len(pods)))
+    if sum(machine[2] for machine in found) >= before:
+        return None
+    return [sorted(machine[0]) for machine in found]
