@@ -19,12 +19,13 @@ from controller.domain.resources import Resources
 
 _SEED = 1
 _TINY = 1e-6
-WORK = 80_000  # looks at a machine for a pod: about a tenth of a second
+WORK = 120_000  # looks at a machine for a pod: less than a tenth of a second
 _WORK_FOR_TWO = 300  # by the square of the pods: a few have few ways to be put together
 _FILLED = 0.3  # of the steps fill a machine, the others empty some
-_SINGLE = 0.3  # of the steps take a few pods more out of machines that stay
-_OVERLOOKED = 0.1  # of the machines, so that the same pods are not always seated in the same way
-_DEARER = 0.3  # of what a machine costs on average, by which a step may be dearer at the beginning
+_SINGLE = 0.5  # of the steps take a few pods more out of machines that stay
+_OVERLOOKED = 0.05  # of the machines, so that the same pods are not always seated in the same way
+_HEATS = 3
+_DEARER = 0.5  # of what a machine costs on average, by which a step may be dearer at the beginning
 
 # Pods, the sum of what they need, the price, the kind's number and what it has.
 Machine = tuple[list[int], int, int, int, int]
@@ -73,6 +74,13 @@ class Puzzle:
             at += 1
         self.kinds = [free | self.guards for free in self.kinds]
         self.prices = [kind.price for kind in kinds]
+        self.dearer = [
+            [
+                (prices - price, free)
+                for prices, free in zip(self.prices[n + 1 :], self.kinds[n + 1 :], strict=True)
+            ]
+            for n, price in enumerate(self.prices)
+        ]
         self._known: dict[int, tuple[int, int, int]] = {}
         self.fitting = [
             [pod for pod, used in enumerate(self.needs) if self.fits(used, free)] for free in self.kinds
@@ -90,7 +98,7 @@ class Puzzle:
     def fits(self, used: int, free: int) -> bool:
         return (free - used) & self.guards == self.guards
 
-    def cheapest(self, used: int) -> tuple[int, int, int] | None:
+    def cheapest(self, used: int) -> tuple[int, int, int]:
         """The price of the first kind that holds so much, its number, and what it has."""
         found = self._known.get(used)
         if found is None:
@@ -99,7 +107,18 @@ class Puzzle:
                 if (free - used) & guards == guards:
                     found = self._known[used] = (self.prices[number], number, free)
                     break
+            else:
+                raise ValueError("no kind of machine holds these pods together")
         return found
+
+    def machine(self, inside: list[int]) -> Machine:
+        used = 0
+        for pod in inside:
+            used += self.needs[pod]
+        return (inside, used, *self.cheapest(used))
+
+    def possible(self, groups: Sequence[Sequence[int]]) -> bool:
+        return all(any(self.fits(sum(self.needs[p] for p in g), free) for free in self.kinds) for g in groups)
 
     def bound(self) -> float:
         """No machines for these pods cost less: each pays for its share of one resource, where that is cheapest."""
@@ -112,11 +131,6 @@ class Puzzle:
                     least[pod] = min(least[pod], self.prices[kind] * (shares[pod] - _TINY))
             found = max(found, sum(least))
         return found
-
-    def machine(self, inside: list[int]) -> Machine | None:
-        used = sum(self.needs[pod] for pod in inside)
-        found = self.cheapest(used)
-        return (inside, used, *found) if found is not None else None
 
 
 def _that_may_run_out(pods: Sequence[Resources], kinds: Sequence[Kind]) -> list[str]:
@@ -173,7 +187,7 @@ class Search:
             machines, loose = self._filled() if self._chance() < _FILLED else self._emptied()
             self._seat(loose, machines)
             price = sum(machine[2] for machine in machines)
-            left = 1 - self._work / most
+            left = 1 - self._work % (most / _HEATS) / (most / _HEATS)
             if price <= self._price + slack * left * left * left * self._chance():
                 self._machines, self._price = machines, price
                 if price < least:
@@ -236,27 +250,24 @@ class Search:
                 continue
             if sum(worth[pod] for pod in rest) < given_up * machine[2]:
                 loose += rest
-            elif (smaller := puzzle.machine(rest)) is not None:
-                machines.append(smaller)
-        if (filled := puzzle.machine(taken)) is not None:
-            machines.append(filled)
+            else:
+                machines.append(puzzle.machine(rest))
+        machines.append(puzzle.machine(taken))
         self._work += len(needs)
         return machines, loose
 
     def _seat(self, loose: list[int], machines: list[Machine]) -> None:
         """Each pod where the price rises least, some by chance overlooked."""
         puzzle, chance = self._puzzle, self._chance
-        guards, known = puzzle.guards, puzzle._known
+        guards, dearer = puzzle.guards, puzzle.dearer
         if machines and chance() < _SINGLE:
             for _ in range(1 + self._any(3)):
                 number = self._any(len(machines))
                 inside = machines[number][0]
                 if len(inside) > 1:
                     pod = inside[self._any(len(inside))]
-                    smaller = puzzle.machine([other for other in inside if other != pod])
-                    if smaller is not None:
-                        machines[number] = smaller
-                        loose.append(pod)
+                    machines[number] = puzzle.machine([other for other in inside if other != pod])
+                    loose.append(pod)
         size = self._sizes[self._any(len(self._sizes))]
         blur = 0.6 * chance()
         order = sorted((-size[pod] * (1 + blur * chance()), pod) for pod in loose)
@@ -267,15 +278,19 @@ class Search:
             needs = puzzle.needs[pod]
             least, kind = opened[pod]
             seat, dearest = -1, 0
-            for number, (_, used, price, _, free) in enumerate(machines):
+            for number, (_, used, price, its_kind, free) in enumerate(machines):
                 more = used + needs
                 if (free - more) & guards == guards:
                     if (least or price < dearest) and chance() >= _OVERLOOKED:
                         least, seat, dearest = 0, number, price
                 elif least:
-                    found = known.get(more) or puzzle.cheapest(more)
-                    if found is not None and found[0] - price < least and chance() >= _OVERLOOKED:
-                        least, seat = found[0] - price, number
+                    for rise, larger in dearer[its_kind]:
+                        if rise >= least:
+                            break
+                        if (larger - more) & guards == guards:
+                            if chance() >= _OVERLOOKED:
+                                least, seat = rise, number
+                            break
             if seat < 0:
                 wide |= opened is not self._opened[0]
                 machines.append(([pod], needs, puzzle.prices[kind], kind, puzzle.kinds[kind]))
@@ -285,11 +300,11 @@ class Search:
             if (free - more) & guards == guards:
                 machines[seat] = ([*inside, pod], more, price, kind, free)
             else:
-                machines[seat] = ([*inside, pod], more, *known[more])
+                machines[seat] = ([*inside, pod], more, *puzzle.cheapest(more))
         if wide:
             for number, (inside, used, price, _, _) in enumerate(machines):
-                found = known.get(used) or puzzle.cheapest(used)
-                if found is not None and found[0] < price:
+                found = puzzle.cheapest(used)
+                if found[0] < price:
                     machines[number] = (inside, used, *found)
 
 
@@ -302,9 +317,9 @@ def cheapened(
 ) -> list[list[int]] | None:
     """The pods of each machine; None if that costs no less than these groups do."""
     puzzle = Puzzle(pods, kinds, allowed)
-    machines = [machine for group in groups if (machine := puzzle.machine(list(group))) is not None]
-    if len(machines) < len(groups):
+    if not puzzle.possible(groups):
         return None
+    machines = [puzzle.machine(list(group)) for group in groups]
     before = sum(machine[2] for machine in machines)
     if before <= puzzle.bound() * (1 + _TINY):
         return None
