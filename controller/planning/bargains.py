@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from controller.planning.board import Board, Profile
 from controller.planning.cheapening import Kind, cheapened
 from controller.planning.choice import SAME_PRICE
-from controller.planning.fit import Ask
+from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
 from controller.planning.packing import Packing
 from controller.planning.shop import Shop
 
 MOST = 250  # pods; the more there are, the less is found in the same time
+KINDS = 60  # of machines, of which none is beaten by another
 
 
 def bargain(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing | None:
@@ -33,6 +34,8 @@ def bargain(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing
     if not 1 < len(pods) <= MOST:
         return None
     kinds = _kinds(shop, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
+    if len(kinds) > KINDS:
+        return None
     place = {id(ask): number for number, ask in enumerate(pods)}
     found = cheapened(
         [ask.needs for ask in pods],
@@ -63,17 +66,21 @@ def _kinds(shop: Shop, admitted: Sequence[int]) -> list[tuple[int, int]]:
     Spot offers come after those that a pool prefers, and count as no cheaper.
     """
     found: list[tuple[int, int]] = []
+    seen: set[tuple[int, int]] = set()
     price = 0
     bits = shop.buyable
-    while bits:
+    while bits and len(found) <= KINDS:
         bit = bits & -bits
         bits ^= bit
         offer = bit.bit_length() - 1
         price = max(price, shop.price[offer])
         free = shop.free[offer]
+        admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
+        if not admits or (id(free), admits) in seen:
+            continue
+        seen.add((id(free), admits))
         if not any(
-            all(of >> other & 1 or not of & bit for of in admitted)
-            and all(shop.free[other].get(name, 0) >= units for name, units in free.items())
+            all(of >> other & 1 or not of & bit for of in admitted) and enough(free, shop.free[other])
             for other, _ in found
         ):
             found.append((offer, price))

@@ -19,12 +19,13 @@ from controller.domain.resources import Resources
 
 _SEED = 1
 _TINY = 1e-6
-WORK = 120_000  # looks at a machine for a pod: less than a tenth of a second
+WORK = 150_000  # looks at a machine for a pod: a tenth of a second at most
 _WORK_FOR_TWO = 300  # by the square of the pods: a few have few ways to be put together
 _FILLED = 0.3  # of the steps fill a machine, the others empty some
 _SINGLE = 0.5  # of the steps take a few pods more out of machines that stay
 _OVERLOOKED = 0.05  # of the machines, so that the same pods are not always seated in the same way
-_HEATS = 3
+_HEATS = 3  # times that it begins with a large freedom again
+_STEP = 20  # what a step is counted as beside these
 _DEARER = 0.5  # of what a machine costs on average, by which a step may be dearer at the beginning
 
 # Pods, the sum of what they need, the price, the kind's number and what it has.
@@ -162,7 +163,10 @@ class Search:
         self._machines = machines
         self._price = sum(machine[2] for machine in machines)
         count = len(puzzle.needs)
-        self._opened = [[self._for(pod, how) for pod in range(count)] for how in (_whole, _whole, sqrt, _own)]
+        cheapest, halfway, by_share = (
+            [self._for(pod, part) for pod in range(count)] for part in (_whole, sqrt, _own)
+        )
+        self._opened = [cheapest, cheapest, halfway, by_share]
         sizes = [[price for price, _ in self._opened[0]]]
         for name in range(len(puzzle.names)):
             sizes.append([max(of[name + 2][pod] for of in puzzle.shares) for pod in range(count)])
@@ -175,8 +179,8 @@ class Search:
         puzzle = self._puzzle
         return min(
             (puzzle.prices[kind] * part(puzzle.most[kind][pod]), kind)
-            for kind, inside in enumerate(puzzle.fitting)
-            if pod in inside
+            for kind, free in enumerate(puzzle.kinds)
+            if puzzle.fits(puzzle.needs[pod], free)
         )
 
     def run(self, most: int) -> list[Machine]:
@@ -184,6 +188,7 @@ class Search:
         best, least = self._machines, self._price
         slack = _DEARER * least / len(best)
         while self._work < most:
+            self._work += _STEP
             machines, loose = self._filled() if self._chance() < _FILLED else self._emptied()
             self._seat(loose, machines)
             price = sum(machine[2] for machine in machines)
