@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.planning.board import Board, Profile
-from controller.planning.cheapening import Kind, cheapened
+from controller.planning.cheapening import cheapened
 from controller.planning.choice import SAME_PRICE
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
 from controller.planning.packing import Packing
+from controller.planning.puzzle import Kind
 from controller.planning.shop import Shop
 
 MOST = 250  # pods; the more there are, the less is found in the same time

@@ -16,8 +16,9 @@ from controller.domain.kube import HostPort, PodTerm, Selector
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Limits
 from controller.planning import planner
-from controller.planning.cheapening import Kind, cheapened
+from controller.planning.cheapening import cheapened
 from controller.planning.planner import plan
+from controller.planning.puzzle import Kind
 from controller.sandbox.bench.planner import optimum
 from tests.planning.test_planning_verified import HOST, ZONE, verdict
 from tests.planning.worlds import kind, offers, pod, policy, pool, world
