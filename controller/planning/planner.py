@@ -22,6 +22,7 @@ from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Pl
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, scale_down, together
+from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import Demand, gather
@@ -82,6 +83,9 @@ def draft(snapshot: Snapshot) -> Draft:
         made = _draft(snapshot, found, failed)
         broken = _incomplete(made, failed)
         if not broken:
+            if snapshot.policy.strategy == "cheapest":
+                cheaper = bargain(made.packing, made.packer.shop, made.tally, made.board)
+                made.packing = cheaper or made.packing
             return made
         few = len(failed) < _GANGS_ONE_BY_ONE
         failed |= dict(list(broken.items())[:1]) if few else broken

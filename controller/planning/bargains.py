@@ -1,0 +1,140 @@
+"""A packing made cheaper where no rule stands in the way, for strategy `cheapest` and not too many pods.
+
+Only machines take part whose pods are neither bound by rules about other pods nor counted by any, have no
+ports, no volumes and no location to share: where each of them goes is then nobody else's business. All
+pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
+packing stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.planning.board import Board, Profile
+from controller.planning.cheapening import cheapened
+from controller.planning.choice import SAME_PRICE
+from controller.planning.fit import Ask, enough
+from controller.planning.limits import Tally
+from controller.planning.packing import Packing
+from controller.planning.puzzle import Kind
+from controller.planning.shop import Shop
+
+MOST = 250  # pods; the more there are, the less is found in the same time
+KINDS = 60  # of machines, of which none is beaten by another
+
+
+def bargain(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing | None:
+    """The same pods for less, or None. The tally is that of what is there without this packing."""
+    if any(why is not None for why in packing.unplaced.values()):
+        return None  # what a limit forbids now would be allowed then: that is for a packing to find out
+    profiles = board.profiles
+    if any(profile.spreads for profile in profiles.values()):
+        return None  # each host counts for a spread, also an empty one
+    groups = [inside for inside in packing.inside if all(_free(ask, profiles[ask.profile]) for ask in inside)]
+    pods = [ask for inside in groups for ask in inside]
+    if not 1 < len(pods) <= MOST:
+        return None
+    kinds = _kinds(shop, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
+    if len(kinds) > KINDS:
+        return None
+    place = {id(ask): number for number, ask in enumerate(pods)}
+    found = cheapened(
+        [ask.needs for ask in pods],
+        [Kind(price, shop.free[offer]) for offer, price in kinds],
+        [[place[id(ask)] for ask in inside] for inside in groups],
+        [
+            sum(
+                (profiles[ask.profile].offers >> offer & 1) << number
+                for number, (offer, _) in enumerate(kinds)
+            )
+            for ask in pods
+        ],
+    )
+    if found is None:
+        return None
+    made = _repacked(packing, [[pods[pod] for pod in group] for group in found], shop, tally, profiles)
+    return made if made is not None and made.price * SAME_PRICE < packing.price else None
+
+
+def _free(ask: Ask, profile: Profile) -> bool:
+    bound = profile.ruled or profile.feeds or profile.special or profile.shape.host_ports
+    return not bound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
+
+
+def _kinds(shop: Shop, admitted: Sequence[int]) -> list[tuple[int, int]]:
+    """Offers that nothing beats which comes before them, with the price that they come at.
+
+    Spot offers come after those that a pool prefers, and count as no cheaper.
+    """
+    found: list[tuple[int, int]] = []
+    seen: set[tuple[int, int]] = set()
+    price = 0
+    bits = shop.buyable
+    while bits and len(found) <= KINDS:
+        bit = bits & -bits
+        bits ^= bit
+        offer = bit.bit_length() - 1
+        price = max(price, shop.price[offer])
+        free = shop.free[offer]
+        admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
+        if not admits or (id(free), admits) in seen:
+            continue
+        seen.add((id(free), admits))
+        if not any(
+            all(of >> other & 1 or not of & bit for of in admitted) and enough(free, shop.free[other])
+            for other, _ in found
+        ):
+            found.append((offer, price))
+    return found
+
+
+def _repacked(
+    packing: Packing, groups: list[list[Ask]], shop: Shop, tally: Tally, profiles: dict[int, Profile]
+) -> Packing | None:
+    """Machines are listed by their first pod, and pods as they were."""
+    group_of = {id(ask): number for number, group in enumerate(groups) for ask in group}
+    made = Packing(tally.copy(), unplaced=packing.unplaced, together=packing.together)
+    at: dict[tuple[bool, int], int] = {}
+    for ask, was in packing.order:
+        new = id(ask) in group_of
+        key = (new, group_of[id(ask)] if new else was)
+        if key not in at:
+            at[key] = len(made.inside)
+            made.inside.append([])
+        made.inside[at[key]].append(ask)
+        made.order.append((ask, at[key]))
+    for (new, number), place in at.items():
+        inside = made.inside[place]
+        if new:
+            candidate = shop.offers[_offer(inside, shop, profiles)]
+            room = shop.template(candidate).copy()
+            room.pods.extend(ask.pod for ask in inside)
+        else:
+            candidate, room = packing.chosen[number], packing.rooms[number]
+        if made.tally.objection(candidate, inside) is not None:
+            return None
+        made.tally.add(candidate, inside)
+        made.chosen.append(candidate)
+        made.rooms.append(room)
+    return made
+
+
+def _offer(inside: Sequence[Ask], shop: Shop, profiles: dict[int, Profile]) -> int:
+    """The best for these pods; their preferences decide among what costs the same."""
+    used: dict[str, int] = {}
+    options = shop.buyable
+    for ask in inside:
+        options &= profiles[ask.profile].offers
+        for name, units in ask.needs.items():
+            used[name] = used.get(name, 0) + units
+    options &= shop.holding(used)
+    for number in dict.fromkeys(ask.profile for ask in inside):
+        best = shop.best(options)
+        for wish in profiles[number].offer_wishes:
+            wanted = options & wish
+            if wanted:
+                offer = shop.best(wanted)
+                if shop.gpus[offer] == shop.gpus[best] and shop.price[offer] <= shop.price[best]:
+                    options = wanted
+                    break
+    return shop.best(options)
