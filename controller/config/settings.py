@@ -138,7 +138,8 @@ class Planning(Section):
         description="Whose shares of a GPU are demand: `kai` reads KAI's annotations (gpu-fraction, gpu-memory) and ignores the pods of its node-scale-adjuster. Nobody's, because where that adjuster runs its pods ask for whole GPUs already.",
     )
     max_overshoot: Count = Field(
-        0, description="GPUs that a machine may have beyond the smallest one, sold out or not, that its pods could share; 0, because nobody asked for them."
+        0,
+        description="GPUs that a machine may have beyond the smallest one, sold out or not, that its pods could share; 0, because nobody asked for them.",
     )
 
 

@@ -89,8 +89,8 @@ class Claims:
                     models = matching if models is None else models & matching
         if not self.pools:
             return _no(
-                "no pool serves resource claims: set pools[].resource_claims where NVIDIA's DRA driver runs "
-                "instead of the device plug-in"
+                "no pool serves resource claims: set pools[].resource_claims to always where NVIDIA's DRA driver "
+                "runs instead of the device plug-in"
             )
         if models is not None and not models:
             return _no("no GPU that is sold matches the selectors of its resource claims")
@@ -150,21 +150,8 @@ def with_devices(snapshot: Snapshot, claims: Claims) -> Snapshot:
 
 
 def _pools_with_claims(snapshot: Snapshot) -> tuple[str, ...]:
-    """Pools whose machines serve claims: as they say, else where no node of theirs shows the plug-in's GPUs."""
-    pool_of = {machine.name: machine.pool for machine in snapshot.machines}
-    plugged = {
-        pool_of[node.name]
-        for node in snapshot.nodes
-        if node.name in pool_of and node.ready and node.allocatable.get(GPU)
-    }
-    return tuple(
-        sorted(
-            pool.name
-            for pool in snapshot.policy.pools
-            if pool.resource_claims == "always"
-            or (pool.resource_claims == "auto" and pool.name not in plugged)
-        )
-    )
+    """Nothing on a Node tells that its GPUs are had by claims, so the pools themselves must say it."""
+    return tuple(sorted(pool.name for pool in snapshot.policy.pools if pool.resource_claims == "always"))
 
 
 def _odd(request: DeviceRequest) -> str:
