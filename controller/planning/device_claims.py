@@ -17,6 +17,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import GPU
 from controller.planning.device_selectors import models_matching
+from controller.planning.rights import DEVICE_CLAIMS, missing_right
 
 DEVICE_CLASS = "gpu.nvidia.com"
 
@@ -37,6 +38,7 @@ class Claims:
                 if each.claim:
                     key = f"{pod.namespace}/{each.claim}"
                     self._users[key] = self._users.get(key, 0) + 1
+        self._unreadable = missing_right(snapshot, *DEVICE_CLAIMS)
         self.pools = _pools_with_claims(snapshot)
         self._shapes: dict[tuple[int, int, frozenset[str] | None], PodShape] = {}
 
@@ -65,6 +67,8 @@ class Claims:
 
     def as_gpus(self, pod: Pod) -> Pod | Explanation:
         """The same pod asking for GPUs of a model instead of devices, or what in its claims is not planned for."""
+        if self._unreadable:
+            return _no(self._unreadable)
         claims = self.of(pod)
         if claims is None:
             return _no("its resource claim, or the template of it, is not to be seen; does it exist?")
