@@ -143,9 +143,9 @@ class PoolSetting(Section):
         None,
         description="A machine that is older goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; never unless given, because age alone breaks nothing. A busy one is only told about.",
     )
-    resource_claims: Literal["auto", "always", "never"] = Field(
-        "auto",
-        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver); auto, which means unless a node of the pool shows GPUs of the device plug-in, because the two do not go together.",
+    resource_claims: Literal["never", "always"] = Field(
+        "never",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there.",
     )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",

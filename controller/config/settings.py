@@ -88,7 +88,7 @@ class ScaleUp(Section):
     )
     spread_locations: Flag = Field(
         False,
-        description="Whether equal offers are taken where the fewest machines are; false, because the order of a pool's locations is its preference.",
+        description="Whether a machine for pods is bought where its pool has the fewest, among locations that sell the type at the same price; false, because the order of a pool's locations is its preference.",
     )
 
 

@@ -56,7 +56,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
     script_after_create: bool = False  # which goes as soon as the order is accepted, not only after the join
     feature_discovery: bool = True  # NVIDIA's labels appear on the pool's nodes
     expire_after: float | None = None  # seconds
-    resource_claims: str = "auto"  # whether its machines serve claims for devices: auto | always | never
+    resource_claims: str = (
+        "never"  # whether its machines serve claims for devices, not the plug-in: never | always
+    )
     pause: str = ""  # scale-up | scale-down | all
 
     def markets(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.LIMIT_RATE: "The limit of launches per minute is reached; the rest follows.",
     Reason.LIMIT_SCRIPTS: "Too many machines boot with a startup script of their own; the rest follows.",
     Reason.NO_POOLS: "No pool is configured.",
-    Reason.PREDICTION_WRONG: "A machine was bought for this pod and, once ready, did not hold it.",
+    Reason.PREDICTION_WRONG: "Machines were bought for this pod and, once ready, did not take it; nothing more is bought.",
     Reason.PLACE_TAKEN: "The place bought for this pod was taken by others; it is planned anew.",
     Reason.PAUSED: "Scaling is paused by an annotation or a setting.",
     Reason.NOT_LEADER: "Another replica holds the lease; this one only watches.",

@@ -278,7 +278,15 @@ class Fleet:
                 self.ledger.tried_in_vain(after, after.reason, now)
                 for pod in self._waiting_for(after):
                     self.ledger.give_up(pod.identity, after.name, after.reason)
+        if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
+            self._disappointed(before)
         self.flights.tell(before, after)
+
+    def _disappointed(self, machine: Machine) -> None:
+        """It was ready and goes again. Pods that it was bought for and that still wait never ran on it."""
+        for pod in self._waiting_for(machine):
+            if pod.unschedulable_since is not None:
+                self.ledger.disappoint(pod.identity, machine.name)
 
     def _waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""
@@ -348,10 +356,7 @@ class Fleet:
     def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
-            for pod in self._waiting_for(machine):
-                if pod.unschedulable_since is not None:
-                    # It does not fit there, or the machine would be kept for it.
-                    self.ledger.disappoint(pod.identity, name)
+            self._disappointed(machine)  # what fits there would keep it
             self.flights.retire(self.policy, machine, reason, message, moving)
 
     async def stop(self, patience: float) -> None:

@@ -33,10 +33,12 @@ def promised(policy: Policy, machine: Machine) -> Resources:
     """The accelerators that its Node must offer.
 
     A pool that is no longer configured demands nothing: what its machines offered is not known any
-    more, and they run until they are idle.
+    more, and they run until they are idle. GPUs that are had by claims are not on the Node at all.
     """
     pool = policy.pool(machine.pool)
-    return gpu_resources(pool, machine.gpus) if pool is not None else {}
+    if pool is None or pool.resource_claims == "always":
+        return {}
+    return gpu_resources(pool, machine.gpus)
 
 
 def see(

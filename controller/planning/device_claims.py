@@ -17,6 +17,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import GPU
 from controller.planning.device_selectors import models_matching
+from controller.planning.rights import DEVICE_CLAIMS, missing_right
 
 DEVICE_CLASS = "gpu.nvidia.com"
 
@@ -37,6 +38,7 @@ class Claims:
                 if each.claim:
                     key = f"{pod.namespace}/{each.claim}"
                     self._users[key] = self._users.get(key, 0) + 1
+        self._unreadable = missing_right(snapshot, *DEVICE_CLAIMS)
         self.pools = _pools_with_claims(snapshot)
         self._shapes: dict[tuple[int, int, frozenset[str] | None], PodShape] = {}
 
@@ -65,6 +67,8 @@ class Claims:
 
     def as_gpus(self, pod: Pod) -> Pod | Explanation:
         """The same pod asking for GPUs of a model instead of devices, or what in its claims is not planned for."""
+        if self._unreadable:
+            return _no(self._unreadable)
         claims = self.of(pod)
         if claims is None:
             return _no("its resource claim, or the template of it, is not to be seen; does it exist?")
@@ -89,8 +93,8 @@ class Claims:
                     models = matching if models is None else models & matching
         if not self.pools:
             return _no(
-                "no pool serves resource claims: set pools[].resource_claims where NVIDIA's DRA driver runs "
-                "instead of the device plug-in"
+                "no pool serves resource claims: set pools[].resource_claims to always where NVIDIA's DRA driver "
+                "runs instead of the device plug-in"
             )
         if models is not None and not models:
             return _no("no GPU that is sold matches the selectors of its resource claims")
@@ -150,21 +154,8 @@ def with_devices(snapshot: Snapshot, claims: Claims) -> Snapshot:
 
 
 def _pools_with_claims(snapshot: Snapshot) -> tuple[str, ...]:
-    """Pools whose machines serve claims: as they say, else where no node of theirs shows the plug-in's GPUs."""
-    pool_of = {machine.name: machine.pool for machine in snapshot.machines}
-    plugged = {
-        pool_of[node.name]
-        for node in snapshot.nodes
-        if node.name in pool_of and node.ready and node.allocatable.get(GPU)
-    }
-    return tuple(
-        sorted(
-            pool.name
-            for pool in snapshot.policy.pools
-            if pool.resource_claims == "always"
-            or (pool.resource_claims == "auto" and pool.name not in plugged)
-        )
-    )
+    """Nothing on a Node tells that its GPUs are had by claims, so the pools themselves must say it."""
+    return tuple(sorted(pool.name for pool in snapshot.policy.pools if pool.resource_claims == "always"))
 
 
 def _odd(request: DeviceRequest) -> str:

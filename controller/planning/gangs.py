@@ -15,6 +15,7 @@ import msgspec
 from controller.domain import names
 from controller.domain.kube import Job, Node, Pod, PodGroup
 from controller.domain.plan import Snapshot
+from controller.planning.rights import POD_GROUPS, missing_right
 
 # Systems whose finished pods still count: the group's object is of one run.
 _COUNTS_FINISHED = frozenset({"volcano", "kueue"})
@@ -127,7 +128,10 @@ def find(snapshot: Snapshot) -> dict[str, Members]:
     groups = {(g.system, g.namespace, g.name): g for g in snapshot.pod_groups}
     jobs = {job.uid: job for job in snapshot.jobs}
     for gang in found.values():
-        _measure(gang, groups, jobs)
+        if gang.system in POD_GROUPS and (why := missing_right(snapshot, POD_GROUPS[gang.system])):
+            gang.strict, gang.problem = True, why
+        else:
+            _measure(gang, groups, jobs)
         gang.one_location = _one_location(gang, snapshot.policy.gangs_in_one_location)
     return found
 

@@ -1,8 +1,9 @@
 """Pods for which machines were bought in vain: replaced once, and not a third time.
 
-A machine is in vain for its pod when it never became usable (a deadline on its way), or when even empty
-it is too small. What was bought and is gone again is remembered by the ledger; what is still there is
-judged here.
+A machine is in vain for its pod when it never became usable (a deadline on its way), when even empty it is
+too small, or when it is ready and its GPUs lie free, and yet it does not take the pod: whatever the rule is
+(volumes, other pods, ports, daemons that grew), it holds on the next machine too. What was bought and is gone
+again is remembered by the ledger; what is still there is judged here.
 """
 
 from __future__ import annotations
@@ -14,17 +15,20 @@ from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import total
-from controller.planning.fit import Ask, with_place
+from controller.domain.resources import Resources, is_accelerator, total
+from controller.planning.fit import Ask, enough, with_place
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
 
 # A machine that came to nothing for its pod is replaced once: there is no third.
 IN_VAIN = 2
+_CLOCK_SLACK = 60.0  # between the API server's clock and ours
 
 
-def without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation]) -> list[Ask]:
-    """Drop pods for which machines were bought twice in vain: not usable, or even empty too small."""
+def without_hopeless(
+    snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation], free: Mapping[str, Resources]
+) -> list[Ask]:
+    """Drop pods for which machines were bought twice in vain. `free`: what is left on nodes, by name."""
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
     stuck: dict[str, list[str]] = {}
@@ -44,7 +48,7 @@ def without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Ex
                 "ordered before one of them is gone",
             )
             continue
-        wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes)}
+        wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes, free)}
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
@@ -54,8 +58,8 @@ def without_hopeless(snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Ex
         else:
             told[key] = Explanation(
                 Reason.PREDICTION_WRONG,
-                f"{' and '.join(sorted(wrong))} were bought for it and did not hold it even when empty; nothing more "
-                "is bought: lower its requests, or name a larger type",
+                f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
+                "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
     return kept
 
@@ -80,10 +84,18 @@ def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Exp
     )
 
 
-def _disappoints(snapshot: Snapshot, ask: Ask, machine: Machine, nodes: Mapping[str, Node]) -> bool:
+def _disappoints(
+    snapshot: Snapshot, ask: Ask, machine: Machine, nodes: Mapping[str, Node], free: Mapping[str, Resources]
+) -> bool:
     node = node_of(machine, nodes)
-    if node is None or not usable(node):
+    if node is None:
         return False
+    for_it = ask.pod.created <= machine.intended_at + _CLOCK_SLACK  # not for an earlier pod of the same name
+    if not usable(node):
+        # Cordoned by somebody, or no longer Ready, and nothing uses it: so may the next one be.
+        return for_it and not node.deleting and not _used(snapshot, ask, node)
+    if for_it and enough(_scarce(snapshot, ask), free.get(node.name, {})):
+        return True
     daemons = [
         pod
         for pod in snapshot.pods
@@ -92,3 +104,14 @@ def _disappoints(snapshot: Snapshot, ask: Ask, machine: Machine, nodes: Mapping[
     room = Room(node.name, {names.LABEL_HOSTNAME: node.name, **node.labels}, node.taints, {})
     overhead = total(with_place(pod.shape.requests) for pod in daemons)
     return not has_room_when_empty(ask, room, overhead, node.allocatable)
+
+
+def _scarce(snapshot: Snapshot, ask: Ask) -> Resources:
+    declared = snapshot.policy.gpu_resources
+    return {name: units for name, units in ask.needs.items() if is_accelerator(name, declared)}
+
+
+def _used(snapshot: Snapshot, ask: Ask, node: Node) -> bool:
+    scarce = _scarce(snapshot, ask)
+    there = [pod for pod in snapshot.pods if pod.node == node.name and not pod.finished]
+    return any(pod.shape.requests.get(name, 0) for pod in there for name in scarce)

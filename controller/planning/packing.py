@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from controller.domain import names
+from controller.domain.machine import Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import total
@@ -111,6 +112,12 @@ class Packer:
         attempt = Attempt(self.shop, board, tally.copy(), least, self._cheapest_first)
         attempt.seated = self._seated
         attempt.overshoot = self._snapshot.policy.max_overshoot
+        if self._snapshot.policy.spread_locations:
+            attempt.elsewhere = Counter(
+                (machine.pool, machine.location)
+                for machine in self._snapshot.machines
+                if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
+            )
         attempt.run(pods)
         packing = attempt.result()
         attempt.undo()
@@ -189,6 +196,9 @@ class Attempt:
         self.unplaced: dict[str, Explanation | None] = {}
         self.seated: Mapping[str, int] = {}  # by gang: who has a place that exists
         self.together: dict[str, int] = {}
+        self.elsewhere: Counter[tuple[str, str]] | None = (
+            None  # machines by pool and location, to spread over
+        )
         self._zone: str | None = None  # where a gang has to be
         self._order: list[tuple[Ask, int]] = []
         self._growing = 0
@@ -210,6 +220,8 @@ class Attempt:
         self._dissolve()
         if self._growing:
             self._round_off()
+        if self.elsewhere is not None:
+            self._spread(self.elsewhere.copy())
 
     def _fill(self, pods: Sequence[Ask]) -> None:
         at = 0
@@ -535,6 +547,24 @@ class Attempt:
             gone = set(map(id, machine.inside))
             self._order = [(ask, number) for ask, number in self._order if id(ask) not in gone]
             machine.inside, machine.used = [], {}
+
+    def _spread(self, there: Counter[tuple[str, str]]) -> None:
+        """The same type at the same price where the pool has the fewest machines; else where it is."""
+        shop = self.shop
+        for machine in self.machines.values():
+            if not machine.inside:
+                continue
+            here = shop.offers[machine.offer]
+            options = self._possible(machine, shop.alike(machine.offer) & shop.buyable)
+            options &= shop.holding(machine.used)
+            if any(ask.gang is not None and ask.gang.one_location for ask in machine.inside):
+                options = 0
+            places = [machine.offer, *_bits(options)]
+            best = min(places, key=lambda n: there[(here.pool.name, shop.offers[n].offer.location)])
+            if best != machine.offer:
+                self._become(machine, best)
+                self._turn(machine, best)
+            there[(here.pool.name, shop.offers[best].offer.location)] += 1
 
     def _possible(self, machine: New, among: int) -> int:
         """What the machine could be, for the pods that it holds, whatever its size."""

@@ -119,7 +119,8 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     told |= placing.told
     for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
         tally.charges.placed(rooms)
-    left = without_hopeless(snapshot, placing.left, told)
+    free = {room.name: room.free for room in placing.sites.ready}
+    left = without_hopeless(snapshot, placing.left, told, free)
     if left and scale_down.paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []

@@ -114,6 +114,8 @@ def _expect_back(snapshot: Snapshot, room: Room, machine: Machine, there: Resour
     limits, now = snapshot.policy.deadlines, snapshot.now
     pool = snapshot.policy.pool(machine.pool)
     promised = predict.gpu_resources(pool or Pool(name=machine.pool, max=0), machine.gpus)
+    if pool is not None and pool.resource_claims == "always":
+        promised = {}  # no device plug-in is going to show them
     lost_until = (machine.gpus_lost_at or now) + limits.gpu_lost
     if now < lost_until and not fits(promised, there):
         room.soon = subtract(maximum(there, promised), used)

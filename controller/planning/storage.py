@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from controller.domain.kube import NodeTerm, Pod, PodVolume, Requirement, StorageClass, Volume, VolumeClaim
 from controller.domain.plan import Snapshot
+from controller.planning.rights import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, missing_right
 
 _NOT_MADE = ("", "kubernetes.io/no-provisioner")
 _ZONES = (
@@ -50,6 +51,7 @@ class Storage:
         self._default = defaults[-1] if defaults else ""
         self._limits = {node.name: node.limits for node in snapshot.csi_nodes}
         self.used_alone = self._exclusive(snapshot.pods)
+        self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 
     def limits(self, node: str) -> Mapping[str, int]:
         return self._limits.get(node, {})
@@ -73,6 +75,8 @@ class Storage:
     def held(self, pod: Pod) -> Held:
         if not pod.shape.volumes:
             return NOTHING
+        if self._unreadable:
+            return Held(wrong=self._unreadable)
         all_of: list[tuple[NodeTerm, ...]] = []
         zones: list[tuple[str, tuple[str, ...]]] = []
         choices: list[tuple[Volume, ...]] = []

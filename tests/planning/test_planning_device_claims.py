@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from controller.domain.kube import DeviceClaim, DeviceRequest, NodeTerm, PodDeviceClaim, Requirement
-from controller.domain.plan import Launch, Plan
+from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.device_claims import Claims
 from controller.planning.device_selectors import models_matching
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, kind, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 H1 = kind("1H100.80S", 1, 30, 180, "2.29", model="H100")
 GPUS = "gpu.nvidia.com"
@@ -37,6 +37,11 @@ def claiming(name: str = "train", **more: Any) -> Any:
     return pod(name, **(values | more))
 
 
+def serving(**more: Any) -> Snapshot:
+    """A world whose pool serves claims."""
+    return world(**({"policy": policy(pool(resource_claims="always"))} | more))
+
+
 def bought(decided: Plan) -> list[str]:
     return [action.offer.type.name for action in decided.actions if isinstance(action, Launch)]
 
@@ -55,7 +60,7 @@ def bought(decided: Plan) -> list[str]:
 )
 def test_a_claim_of_an_exact_count_is_bought_for(count: int, selectors: Any, types: list[str]) -> None:
     decided = plan(
-        world(offers=offers(A1, A2, H1), pods=(claiming(),), device_claims=(claim(count, *selectors),))
+        serving(offers=offers(A1, A2, H1), pods=(claiming(),), device_claims=(claim(count, *selectors),))
     )
     assert bought(decided) == types
     assert decided.pods["default/train"].code is Reason.LAUNCHING
@@ -64,14 +69,14 @@ def test_a_claim_of_an_exact_count_is_bought_for(count: int, selectors: Any, typ
 def test_a_template_that_no_claim_was_made_from_yet_counts_for_each_of_its_pods() -> None:
     uses = (PodDeviceClaim(name="gpu", template="gpu"),)
     pods = (claiming("a", device_claims=uses), claiming("b", device_claims=uses))
-    decided = plan(world(offers=offers(A1), pods=pods, device_claims=(claim(1, A100, template=True),)))
+    decided = plan(serving(offers=offers(A1), pods=pods, device_claims=(claim(1, A100, template=True),)))
     assert bought(decided) == ["1A100.22V", "1A100.22V"]
 
 
 def test_the_pods_own_affinity_holds_beside_the_claim() -> None:
     terms = (NodeTerm(labels=(Requirement("gpu-autoscaler/gpu", "In", ("h100",)),)),)
     decided = plan(
-        world(
+        serving(
             offers=offers(A1, H1),
             pods=(claiming(required_terms=terms),),
             device_claims=(claim(1, LARGE),),
@@ -108,7 +113,7 @@ def test_the_pods_own_affinity_holds_beside_the_claim() -> None:
     ],
 )
 def test_what_is_not_planned_for_is_explained_and_never_bought_for(more: dict[str, Any], words: str) -> None:
-    decided = plan(world(offers=offers(A1, H1), pods=(claiming(),), device_claims=(claim(**more),)))
+    decided = plan(serving(offers=offers(A1, H1), pods=(claiming(),), device_claims=(claim(**more),)))
     assert bought(decided) == []
     why = decided.pods["default/train"]
     assert why.code is Reason.DRA_UNSUPPORTED
@@ -116,32 +121,39 @@ def test_what_is_not_planned_for_is_explained_and_never_bought_for(more: dict[st
 
 
 def test_a_claim_that_two_pods_share_is_not_planned_for() -> None:
-    decided = plan(world(offers=offers(A1), pods=(claiming("a"), claiming("b")), device_claims=(claim(),)))
+    decided = plan(serving(offers=offers(A1), pods=(claiming("a"), claiming("b")), device_claims=(claim(),)))
     assert bought(decided) == []
     assert "shared by several pods" in decided.pods["default/a"].message
 
 
-@pytest.mark.parametrize(
-    ("setting", "plugged", "launches"),
-    [("auto", False, 1), ("auto", True, 0), ("always", True, 1), ("never", False, 0), ("always", False, 1)],
-)
-def test_pools_serve_claims_unless_their_nodes_show_the_plug_ins_gpus(
-    setting: str, plugged: bool, launches: int
+@pytest.mark.parametrize(("setting", "launches"), [("never", 0), ("always", 1)])
+def test_claims_are_bought_for_only_where_a_pool_says_that_it_serves_them(
+    setting: str, launches: int
 ) -> None:
-    there = machine("home-a100-aaaaaaaaaa", A1)
     decided = plan(
         world(
             policy=policy(pool(resource_claims=setting)),
             offers=offers(A1),
-            machines=(there,) if plugged else (),
-            nodes=(node(there.name),) if plugged else (),
-            pods=(claiming(), pod("user", node=there.name)),
+            pods=(claiming(),),
             device_claims=(claim(),),
         )
     )
     assert len(bought(decided)) == launches
     if not launches:
-        assert "set pools[].resource_claims" in decided.pods["default/train"].message
+        why = decided.pods["default/train"]
+        assert why.code is Reason.DRA_UNSUPPORTED
+        assert "set pools[].resource_claims to always" in why.message
+
+
+def test_no_pool_serves_claims_unless_it_says_so() -> None:
+    assert pool().resource_claims == "never"
+    assert Claims(world(policy=policy(pool()))).pools == ()
+
+
+def test_a_pod_for_the_plug_in_is_not_kept_waiting_for_gpus_that_claims_serve() -> None:
+    there = machine("home-a100-aaaaaaaaaa", A1, ready_at=NOW - 600, pods=("default/train",))
+    decided = plan(serving(machines=(there,), nodes=(node(there.name, 0),), offers=offers(A1), pods=(pod(),)))
+    assert decided.pods["default/train"].code is Reason.LAUNCHING  # the second, and there is no third
 
 
 def test_gpus_that_are_held_by_claims_are_not_free_and_the_others_are() -> None:
@@ -150,7 +162,7 @@ def test_gpus_that_are_held_by_claims_are_not_free_and_the_others_are() -> None:
     holder = claiming("holder", node=there.name, device_claims=(PodDeviceClaim(name="gpu", claim="held"),))
     for count, code in ((1, Reason.FITS_NOW), (2, Reason.LAUNCHING)):
         decided = plan(
-            world(
+            serving(
                 offers=offers(A1, A2),
                 machines=(there,),
                 nodes=(node(there.name, 0, labels={"gpu-autoscaler/pool": "a100"}),),
@@ -175,11 +187,11 @@ def test_gpus_that_are_held_by_claims_are_not_free_and_the_others_are() -> None:
 def test_a_pod_with_a_claim_is_busy_unless_it_only_looks_at_devices(claims: Any, busy: bool) -> None:
     found = claims if isinstance(claims, tuple) else (claims,)
     user = claiming(node="n")
-    assert Claims(world(pods=(user,), device_claims=found)).busy(user) is busy
+    assert Claims(serving(pods=(user,), device_claims=found)).busy(user) is busy
 
 
 def test_a_pod_without_claims_holds_none() -> None:
-    assert not Claims(world()).busy(pod(node="n"))
+    assert not Claims(serving()).busy(pod(node="n"))
 
 
 EVERY = models_matching("true")
