@@ -54,7 +54,10 @@ def candidates(snapshot: Snapshot) -> list[Candidate]:
         if refusal.until > snapshot.now and (known is None or _order(refusal) > _order(known)):
             refusals[refusal.offer] = refusal
     found: list[Candidate] = []
-    first = {name: number - len(snapshot.policy.priorities) for number, name in enumerate(snapshot.policy.priorities)}
+    first = {
+        name: number - len(snapshot.policy.priorities)
+        for number, name in enumerate(snapshot.policy.priorities)
+    }
     for number, pool in enumerate(snapshot.policy.pools):
         rank = first.get(pool.name, number)
         markets = pool.markets()

@@ -157,14 +157,20 @@ def in_one_location(
 def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
     """The first location in which rooms that exist hold all of them; "" if there is none.
 
-    Of pods with rules about each other it is asked whether each has a room for itself.
+    First those where machines were bought for them, as the rest may be somebody else's. Of pods with rules about each other it is asked whether each has a room for itself.
     """
     by_place: dict[str, list[Room]] = {}
     for room in rooms:
         if place := room.labels.get(names.LABEL_ZONE, ""):
             by_place.setdefault(place, []).append(room)
-    wanted = asks(pods, frozenset())
-    for place in sorted(by_place):
+    wanted, keys = asks(pods, frozenset()), {pod.key for pod in pods}
+
+    def bought(place: str) -> int:
+        return sum(
+            1 for room in by_place[place] if room.machine is not None and keys & set(room.machine.pods)
+        )
+
+    for place in sorted(by_place, key=lambda place: (-bought(place), place)):
         here = [room.copy() for room in by_place[place]]
         for ask in wanted:
             fitting = (room for room in here if room.holds(ask) or room.holds(ask, later=True))
