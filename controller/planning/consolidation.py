@@ -45,10 +45,17 @@ def empty_one(
     policy = snapshot.policy
     staying = Counter(m.pool for m in snapshot.machines if m.phase is Phase.READY)
     going_soon = {m.name for m in snapshot.machines if outdated(snapshot, m) is not None}
+    # What is free in these is to stay free: whatever is emptied or filled there is bought again.
+    free = {entry.pool for entry in policy.headroom if entry.gpus}
+    going_soon |= {m.name for m in snapshot.machines if m.pool in free}
     targets = [room for room in rooms if room.name not in going_soon and room.name not in stays]
     for machine, node in candidates:
         pool = policy.pool(machine.pool)
-        if machine.name in stays or (pool is not None and staying[pool.name] <= pool.min):
+        if (
+            machine.name in stays
+            or machine.pool in free
+            or (pool is not None and staying[pool.name] <= pool.min)
+        ):
             continue
         if snapshot.now < machine.intended_at + policy.min_age or not usable(node):
             continue

@@ -76,15 +76,14 @@ def _place(
     ready = (1 << len(sites.ready)) - 1
     coming = ((1 << len(sites.coming)) - 1) << len(sites.ready)
     draining = ((1 << len(sites.draining)) - 1) << (len(sites.ready) + len(sites.coming))
-    own: dict[str, list[int]] = {}
-    for number in range(len(sites.ready), len(sites.ready) + len(sites.coming)):
-        machine = board.rooms[number].machine
-        for key in machine.pods if machine else ():
-            own.setdefault(key, []).append(number)
-    seats = _Seats(found, board, declared, own, stay, ready, coming, draining)
+    arrived = _promises(board, range(len(sites.ready)))
+    own = _promises(board, range(len(sites.ready), len(sites.ready) + len(sites.coming)))
+    seats = _Seats(found, board, declared, own, arrived, stay, ready, coming, draining)
     rest: Sequence[Ask] = demand
+    if arrived:
+        rest = [ask for ask in rest if not seats.goes_home(ask)]
     if own:
-        rest = [ask for ask in demand if not seats.keeps_promise(ask)]
+        rest = [ask for ask in rest if not seats.keeps_promise(ask)]
     if not (ready or coming or draining):
         found.left += rest
         return found
@@ -103,16 +102,41 @@ def _place(
     return found
 
 
+def _promises(board: Board, numbers: Sequence[int]) -> dict[str, list[int]]:
+    """By pod: the rooms that were bought for it."""
+    found: dict[str, list[int]] = {}
+    for number in numbers:
+        machine = board.rooms[number].machine
+        for key in machine.pods if machine else ():
+            found.setdefault(key, []).append(number)
+    return found
+
+
 @dataclass(slots=True)
 class _Seats:
     found: Placing
     board: Board
     declared: frozenset[str]
     own: Mapping[str, Sequence[int]]
+    arrived: Mapping[str, Sequence[int]]
     stay: bool
     ready: int
     coming: int
     draining: int
+
+    def goes_home(self, ask: Ask) -> bool:
+        """The machine bought for it is ready and the scheduler has not bound anybody to its place yet.
+
+        Were the place given to a pod that may not buy, this one would buy a second machine.
+        """
+        for number in self.arrived.get(ask.pod.key, ()):
+            machine = self.board.rooms[number].machine
+            if machine is None or ask.pod.created > machine.intended_at:
+                continue
+            if self.board.first(ask, 1 << number, THERE) is not None:
+                self._sit(ask, number, Reason.FITS_NOW)
+                return True
+        return False
 
     def keeps_promise(self, ask: Ask) -> bool:
         mine = next((n for n in self.own.get(ask.pod.key, ()) if self._promised(ask, n)), None)

@@ -103,8 +103,14 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
     if any(gang.one_location for gang in found.gangs.values()):
+        there = [*sites.ready, *sites.coming, *sites.draining]
         demand = together.in_one_location(
-            demand, found.gangs, options, snapshot.machines, lambda pod, c: runs_on(pod, packer.template(c))
+            demand,
+            found.gangs,
+            options,
+            snapshot.machines,
+            there,
+            lambda pod, c: runs_on(pod, packer.template(c)),
         )
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)

@@ -20,9 +20,10 @@ from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.choice import Candidate
-from controller.planning.fit import Ask
+from controller.planning.fit import Ask, asks
 from controller.planning.gangs import Gang, Members, located
 from controller.planning.quota import blocked
+from controller.planning.room import Room
 
 _PLACED = frozenset({Reason.LAUNCHING, Reason.ON_THE_WAY, Reason.FITS_NOW, Reason.GPUS_FREED_SOON})
 
@@ -119,12 +120,14 @@ def in_one_location(
     gangs: Mapping[str, Gang],
     options: Sequence[Candidate],
     machines: Sequence[Machine],
+    rooms: Sequence[Room],
     holds: Callable[[Pod, Candidate], bool],
 ) -> list[Pod]:
     """The same pods, those of gangs that must be in one location bound to it.
 
-    That is where members run or have a machine on its way; else where every one of them could have a
-    machine now, at the least price. What then is refused there is known at the next look.
+    That is where members run or have a machine on its way; else where what is there holds all of them, be it
+    that the machines bought for them are ready and the scheduler has not seen it yet; else where every one of
+    them could have a machine now, at the least price. What then is refused there is known at the next look.
     """
     bound: dict[str, str] = {}
     shapes: dict[tuple[int, str], PodShape] = {}
@@ -137,7 +140,7 @@ def in_one_location(
         keys = {pod.key for pod in pods}
         promised = {m.location for m in machines if m.phase.on_the_way and keys & set(m.pods)}
         known = gangs[pods[0].key].location or (promised.pop() if len(promised) == 1 else "")
-        bound[key] = known or _cheapest_place(pods, options, holds)
+        bound[key] = known or _place_there(pods, rooms) or _cheapest_place(pods, options, holds)
     found = []
     for pod in demand:
         gang = gangs.get(pod.key)
@@ -149,6 +152,40 @@ def in_one_location(
             pod = msgspec.structs.replace(pod, shape=shapes[mark])
         found.append(pod)
     return found
+
+
+def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
+    """The first location in which rooms that exist hold all of them; "" if there is none.
+
+    First those where machines were bought for them, as the rest may be somebody else's. Of pods with rules about each other it is asked whether each has a room for itself.
+    """
+    by_place: dict[str, list[Room]] = {}
+    for room in rooms:
+        if place := room.labels.get(names.LABEL_ZONE, ""):
+            by_place.setdefault(place, []).append(room)
+    wanted, keys = asks(pods, frozenset()), {pod.key for pod in pods}
+
+    def bought(place: str) -> int:
+        return sum(
+            1 for room in by_place[place] if room.machine is not None and keys & set(room.machine.pods)
+        )
+
+    for place in sorted(by_place, key=lambda place: (-bought(place), place)):
+        here = [room.copy() for room in by_place[place]]
+        for ask in wanted:
+            fitting = (room for room in here if room.holds(ask) or room.holds(ask, later=True))
+            if (room := next(fitting, None)) is None:
+                break
+            room.put(ask)
+            if _rules(ask.pod.shape):
+                here = [other for other in here if other is not room]
+        else:
+            return place
+    return ""
+
+
+def _rules(shape: PodShape) -> bool:
+    return bool(shape.affinity or shape.anti_affinity or shape.spreads or shape.host_ports)
 
 
 def _cheapest_place(

@@ -25,6 +25,7 @@ from controller.domain.kube import (
 )
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan, Retire, Snapshot
+from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.domain.windows import parse_window
 from controller.planning.planner import plan
@@ -398,3 +399,10 @@ def test_no_sequence_of_plans_does_either_and_work_settles(snapshot: Snapshot, p
             machines=tuple(m for m in snapshot.machines if m.name not in gone),
         )
     assert emptied < 4
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_no_machine_is_emptied_whose_free_gpus_headroom_would_buy_again(gpus: int) -> None:
+    town = Town(rules={"headroom": (Headroom(pool="a100", gpus=gpus),)})
+    assert moved(plan(Town().snapshot())) != []
+    assert moved(plan(town.snapshot())) == []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 
+from controller.domain import names
 from controller.domain.kube import Job, PodGroup
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Snapshot
@@ -404,3 +406,23 @@ def test_no_part_of_a_gang_is_ever_bought_whatever_the_limits() -> None:
                 decided = plan(world(policy=policy(limits=limits), offers=offers(A1), pods=pods))
                 served = {key for launch in bought(decided) for key in launch.pods} - {"default/alone"}
                 assert len(served) in (0, size), (size, gpus, price)
+
+
+@pytest.mark.parametrize("promised", [True, False])
+@pytest.mark.parametrize("sold_in", ["FIN-00", "FIN-02"])
+def test_a_gang_whose_machines_are_ready_in_one_location_is_not_bought_for_in_another(
+    promised: bool, sold_in: str
+) -> None:
+    """Its machines were the last ones there, or another place became cheaper, before the scheduler bound it."""
+    said = {names.POD_GANG: "g", names.POD_GANG_SIZE: "2", names.POD_GANG_ONE_LOCATION: "true"}
+    pods = [pod(f"p{n}", annotations=said, created=NOW - 1000) for n in range(2)]
+    ours = [
+        machine(f"home-a100-{letter * 10}", ready_at=NOW - 5, pods=(pods[n].key,) if promised else ())
+        for n, letter in enumerate("ab")
+    ]
+    nodes = [node(m.name, labels={names.LABEL_HOSTNAME: m.name, names.LABEL_ZONE: m.location}) for m in ours]
+    sold = offers(A1, locations=(sold_in, "FIN-01"))
+    sold = tuple(msgspec.structs.replace(o, available=o.location == sold_in) for o in sold)
+    decided = plan(world(pods=tuple(pods), machines=tuple(ours), nodes=tuple(nodes), offers=sold))
+    assert [a for a in decided.actions if isinstance(a, Launch)] == []
+    assert {why.code for why in decided.pods.values()} == {Reason.FITS_NOW}

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.domain.kube import Pod, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import InVain, KeepAfterAll, Launch, Snapshot
+from controller.domain.policy import NamespaceLimit
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import (
@@ -483,3 +484,20 @@ def test_a_pod_whose_machines_never_became_usable_gets_a_second_one_and_no_third
     mixed = plan(world(pods=(pod(),), given_up={pod().identity: once}, disappointed=too_small))
     assert mixed.actions == ()
     assert "home-a100-bbbbbbbbbb (prediction_wrong)" in mixed.pods["default/train"].message
+
+
+def test_a_pod_whose_machine_is_ready_buys_no_other_because_one_that_may_not_buy_would_fit_it_too() -> None:
+    """Until the scheduler binds somebody else there, the machine serves the pod that it was bought for."""
+    mine = pod("mine", created=NOW - 1000)
+    limited = pod("limited", namespace="team-a", priority=10, created=NOW - 1000)
+    ours = machine(ready_at=NOW - 1, pods=(mine.key,))
+    snapshot = world(
+        policy=policy(namespaces={"team-a": NamespaceLimit(gpus=0)}),
+        pods=(mine, limited),
+        machines=(ours,),
+        nodes=(node(ours.name),),
+    )
+    decided = plan(snapshot)
+    assert [action for action in decided.actions if isinstance(action, Launch)] == []
+    assert decided.pods[mine.key].code is Reason.FITS_NOW
+    assert decided.pods[limited.key].code is Reason.LIMIT_NAMESPACE
