@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint e2e e2e-full soak bench bench-planner bench-real clean
+.PHONY: demo test lives lint e2e e2e-full soak bench bench-planner bench-real clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -17,7 +17,11 @@ demo: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m "not life"
+
+# Whole lives of machines, each with a fault in it: the real program over HTTP. About two minutes.
+lives: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses 6 --dist worksteal -m life
 
 lint: $(STAMP)
 	$(BIN)/ruff check controller compat_grpc tests

@@ -157,7 +157,8 @@ def in_one_location(
 def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
     """The first location in which rooms that exist hold all of them; "" if there is none.
 
-    First those where machines were bought for them, as the rest may be somebody else's. Of pods with rules about each other it is asked whether each has a room for itself.
+    First those where machines were bought for them, as the rest may be somebody else's. Of pods with rules about
+    each other it is asked whether each has a room for itself.
     """
     by_place: dict[str, list[Room]] = {}
     for room in rooms:
@@ -174,11 +175,11 @@ def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
         here = [room.copy() for room in by_place[place]]
         for ask in wanted:
             fitting = (room for room in here if room.holds(ask) or room.holds(ask, later=True))
-            if (room := next(fitting, None)) is None:
+            if (seat := next(fitting, None)) is None:
                 break
-            room.put(ask)
+            seat.put(ask)
             if _rules(ask.pod.shape):
-                here = [other for other in here if other is not room]
+                here = [other for other in here if other is not seat]
         else:
             return place
     return ""

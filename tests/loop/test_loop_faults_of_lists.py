@@ -9,6 +9,8 @@ import pytest
 
 from tests.loop.lives import Life, life
 
+pytestmark = pytest.mark.life
+
 ALWAYS = {"method": "GET", "path": "/instances", "times": 0}
 HTML = "<html><body>maintenance</body></html>"
 

@@ -10,6 +10,8 @@ import pytest
 from tests.loop.acting import until
 from tests.loop.lives import life
 
+pytestmark = pytest.mark.life
+
 ONE_OFFER = {
     "name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "market": "on_demand_only", "max": 4,
 }  # fmt: skip

@@ -10,6 +10,8 @@ from controller.fleet import leaving
 from tests.loop.acting import until
 from tests.loop.lives import STRANGERS, Life, life
 
+pytestmark = pytest.mark.life
+
 HTML = "<html><body><h1>Bad Gateway</h1></body></html>"
 NOT_YET = {"code": "forbidden_action", "message": "Can't discontinue a provisioning instance"}
 NO_SCOPE = {"code": "forbidden_action", "message": "Insufficient scope"}

@@ -15,6 +15,8 @@ from tests.config.test_config_credentials import Mount
 from tests.loop.acting import until
 from tests.loop.lives import SECRET, STRANGERS, Life, life
 
+pytestmark = pytest.mark.life
+
 SPOT = {
     "pools": [
         {"name": "a100", "instance_types": ["1A100.22V"], "locations": ["FIN-01"], "market": "spot_only", "max": 4}
