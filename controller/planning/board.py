@@ -8,7 +8,7 @@ differ in amounts only are one profile, worked out once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -442,13 +442,16 @@ class Board:
                         found |= places
         return found
 
-    def fits_specially(self, profile: Profile, number: int) -> bool:
-        """Volumes that are limited in number: attachments, free static volumes, claims for one pod."""
+    def fits_specially(self, profile: Profile, number: int, kind: tuple[str, str] | None = None) -> bool:
+        """Volumes that are limited in number: attachments, free static volumes, claims for one pod.
+
+        `kind`: pool and type of a new machine.
+        """
         held = profile.held
         if any(claim in self._alone for claim in held.alone):
             return False
-        if held.attached and number < len(self.rooms):
-            limits = self._storage.limits(self.rooms[number].name)
+        if held.attached:
+            limits = self._attach_limits(number, kind)
             if limits:
                 there = set(+self._attached.get(number, Counter()))
                 for driver, most in limits.items():
@@ -456,6 +459,17 @@ class Board:
                     if more and len(more) + sum(1 for a in there if a[0] == driver) > most:
                         return False
         return not held.choices or self._choose_volumes(profile, number) is not None
+
+    def _attach_limits(self, number: int, kind: tuple[str, str] | None) -> Mapping[str, int]:
+        if number < len(self.rooms):
+            room = self.rooms[number]
+            if known := self._storage.limits(room.name):
+                return known
+            if room.machine is not None:
+                kind = (room.machine.pool, room.machine.instance_type)
+            elif room.pool is not None and room.offer is not None:
+                kind = (room.pool.name, room.offer.type.name)
+        return self._storage.limits_of_kind(*kind) if kind is not None else {}
 
     def _choose_volumes(self, profile: Profile, number: int) -> list[str] | None:
         taken = {name for names_ in self._taken_volumes.values() for name in names_}

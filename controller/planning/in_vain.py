@@ -89,7 +89,9 @@ def _disappoints(
 ) -> bool:
     node = node_of(machine, nodes)
     if node is None:
-        return False
+        # Its Node is gone for longer than it is waited for; the fleet may hold its removal back.
+        limits = snapshot.policy.deadlines
+        return snapshot.now >= (machine.node_missing_at or snapshot.now) + limits.ready
     for_it = ask.pod.created <= machine.intended_at + _CLOCK_SLACK  # not for an earlier pod of the same name
     if not usable(node):
         # Cordoned by somebody, or no longer Ready, and nothing uses it: so may the next one be.

@@ -386,8 +386,11 @@ class Attempt:
             if other is None:
                 return False
             self._become(machine, other)
-        if profile.special and not self.board.fits_specially(profile, machine.number):
-            return False
+        if profile.special:
+            now = self.shop.offers[machine.offer]
+            kind = (now.pool.name, now.offer.type.name)
+            if not self.board.fits_specially(profile, machine.number, kind):
+                return False
         if self.tally.objection_to_join(self.shop.offers[machine.offer], machine.inside, ask) is not None:
             return False
         self._add(ask, profile, machine, left)

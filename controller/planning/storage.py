@@ -50,11 +50,20 @@ class Storage:
         defaults = sorted(kind.name for kind in snapshot.storage_classes if kind.default)
         self._default = defaults[-1] if defaults else ""
         self._limits = {node.name: node.limits for node in snapshot.csi_nodes}
+        self._of_kind: dict[tuple[str, str], dict[str, int]] = {}  # the least of the nodes of a pool and type
+        for machine in snapshot.machines:
+            known = self._of_kind.setdefault((machine.pool, machine.instance_type), {})
+            for driver, most in self._limits.get(machine.name, {}).items():
+                known[driver] = min(most, known.get(driver, most))
         self.used_alone = self._exclusive(snapshot.pods)
         self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 
     def limits(self, node: str) -> Mapping[str, int]:
         return self._limits.get(node, {})
+
+    def limits_of_kind(self, pool: str, kind: str) -> Mapping[str, int]:
+        """Of a machine that is no Node yet: what a node of the same pool and type has."""
+        return self._of_kind.get((pool, kind), {})
 
     @property
     def limited(self) -> bool:

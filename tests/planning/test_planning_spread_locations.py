@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ def bought(snapshot: Snapshot) -> Counter[str]:
     return Counter(a.offer.location for a in plan(snapshot).actions if isinstance(a, Launch))
 
 
-def there(*locations: str, **more: object) -> tuple[Machine, ...]:
-    values = {"phase": Phase.BOOTING, "pods": ("default/other",)} | more
+def there(*locations: str, **more: Any) -> tuple[Machine, ...]:
+    values: dict[str, Any] = {"phase": Phase.BOOTING, "pods": ("default/other",)} | more
     return tuple(
         machine(f"home-a100-{n:010}", A1, location=location, **values) for n, location in enumerate(locations)
     )
