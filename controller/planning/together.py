@@ -174,11 +174,12 @@ def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
         here = [room.copy() for room in by_place[place]]
         for ask in wanted:
             fitting = (room for room in here if room.holds(ask) or room.holds(ask, later=True))
-            if (room := next(fitting, None)) is None:
+            taken = next(fitting, None)
+            if taken is None:
                 break
-            room.put(ask)
+            taken.put(ask)
             if _rules(ask.pod.shape):
-                here = [other for other in here if other is not room]
+                here = [room for room in here if room is not taken]
         else:
             return place
     return ""
