@@ -302,6 +302,11 @@ class Board:
             profile.pins = tuple(dict.fromkeys(c.key for c in minding if not c.by_host))
             profile.ruled = bool(profile.anti or profile.affinity or profile.spreads)
         memo: dict[tuple[int, str], list[Census]] = {}
+        # Every Job has labels of its own: what no description looks at does not tell its pods apart.
+        alike: dict[tuple[str | None, ...], list[Census]] = {}
+        looked_at = sorted(
+            {key for census in self._censuses.values() if census.who for key in census.who.keys}
+        )
         limited, anyone = self._storage.limited, bool(self._censuses)
         for pod in bound:
             number = self._number.get(pod.node)
@@ -316,13 +321,15 @@ class Board:
                 continue
             about = memo.get((id(shape), pod.namespace))
             if about is None:
-                about = [
-                    census
-                    for census in self._censuses.values()
-                    if census.who is not None
-                    and census.who.matches(pod.namespace, shape.labels, self._spaces)
-                ]
-                about += [
+                look = (pod.namespace, *(shape.labels.get(key) for key in looked_at))
+                if look not in alike:
+                    alike[look] = [
+                        census
+                        for census in self._censuses.values()
+                        if census.who is not None
+                        and census.who.matches(pod.namespace, shape.labels, self._spaces)
+                    ]
+                about = alike[look] + [
                     self._owners(described(pod.namespace, (term,)), term.topology_key)
                     for term in shape.anti_affinity
                 ]

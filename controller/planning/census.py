@@ -31,6 +31,13 @@ class Described:
             [(sorted(names), chosen, selector) for names, chosen, selector in self.parts]
         )
 
+    @property
+    def keys(self) -> set[str]:
+        """The keys of pods' labels that it looks at."""
+        selectors = [selector for _, _, selector in self.parts if selector is not None]
+        named = {key for selector in selectors for key in selector.labels}
+        return named | {condition.key for selector in selectors for condition in selector.expressions}
+
     def matches(
         self, namespace: str, labels: Mapping[str, str], spaces: Mapping[str, Mapping[str, str]]
     ) -> bool:

@@ -133,8 +133,14 @@ class _Seats:
             machine = self.board.rooms[number].machine
             if machine is None or ask.pod.created > machine.intended_at:
                 continue
-            if self.board.first(ask, 1 << number, THERE) is not None:
+            board, room = self.board, self.board.rooms[number]
+            if board.first(ask, 1 << number, THERE) is not None:
                 self._sit(ask, number, Reason.FITS_NOW)
+                return True
+            if board.soon and board.first(ask, 1 << number, THERE, later=True) is not None:
+                self._sit(ask, number, room.soon_reason)
+                if room.soon_until is not None:
+                    self.found.wakes.append(room.soon_until)
                 return True
         return False
 

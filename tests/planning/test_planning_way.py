@@ -486,7 +486,10 @@ def test_a_pod_whose_machines_never_became_usable_gets_a_second_one_and_no_third
     assert "home-a100-bbbbbbbbbb (prediction_wrong)" in mixed.pods["default/train"].message
 
 
-def test_a_pod_whose_machine_is_ready_buys_no_other_because_one_that_may_not_buy_would_fit_it_too() -> None:
+@pytest.mark.parametrize(("gpus", "code"), [(1, Reason.FITS_NOW), (0, Reason.ON_THE_WAY)])
+def test_a_pod_whose_machine_is_ready_buys_no_other_because_one_that_may_not_buy_would_fit_it_too(
+    gpus: int, code: Reason
+) -> None:
     """Until the scheduler binds somebody else there, the machine serves the pod that it was bought for."""
     mine = pod("mine", created=NOW - 1000)
     limited = pod("limited", namespace="team-a", priority=10, created=NOW - 1000)
@@ -495,9 +498,9 @@ def test_a_pod_whose_machine_is_ready_buys_no_other_because_one_that_may_not_buy
         policy=policy(namespaces={"team-a": NamespaceLimit(gpus=0)}),
         pods=(mine, limited),
         machines=(ours,),
-        nodes=(node(ours.name),),
+        nodes=(node(ours.name, gpus),),  # 0: its device plug-in restarts
     )
     decided = plan(snapshot)
     assert [action for action in decided.actions if isinstance(action, Launch)] == []
-    assert decided.pods[mine.key].code is Reason.FITS_NOW
+    assert decided.pods[mine.key].code is code
     assert decided.pods[limited.key].code is Reason.LIMIT_NAMESPACE
