@@ -78,6 +78,8 @@ class Lease:
         self._on_change = on_change
         self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
         self._renew = renew
+        # Two tries before the lease is lost, each long enough for a new connection over a slow network.
+        self._patience = max(renew / 2, min(renew, (spend_within - renew) / 2))
         self._retry = min(RETRY, renew)
         self._spend_within = spend_within
         self._found: _Wire | None = None  # as last read or written
@@ -189,7 +191,7 @@ class Lease:
 
     async def _read(self) -> _Wire | None:
         try:
-            raw = await self._transport.request("GET", f"{self._root}/{self._name}", timeout=self._renew / 2)
+            raw = await self._transport.request("GET", f"{self._root}/{self._name}", timeout=self._patience)
         except ClusterError as error:
             if error.kind == "not_found":
                 return None
@@ -203,7 +205,7 @@ class Lease:
         )
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
         method, path = ("PUT", f"{self._root}/{self._name}") if version else ("POST", self._root)
-        raw = await self._transport.request(method, path, body=body, timeout=self._renew / 2)
+        raw = await self._transport.request(method, path, body=body, timeout=self._patience)
         self._found, self._unchanged_since = msgspec.json.decode(raw, type=_Wire), self._clock()
 
     async def _let_go(self) -> None:
