@@ -17,9 +17,9 @@ from controller.config.section import Section
 from controller.config.values import (
     Count,
     Flag,
+    Lifetime,
     Money,
     Name,
-    SomeTime,
     Text,
     Url,
     matching,
@@ -139,9 +139,9 @@ class PoolSetting(Section):
         True,
         description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
     )
-    expire_after: SomeTime | None = Field(
+    expire_after: Lifetime | None = Field(
         None,
-        description="A machine that is older goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; never unless given, because age alone breaks nothing. A busy one is only told about.",
+        description="A machine that has been usable for longer goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; an hour at least. Never unless given, because age alone breaks nothing. A busy one is only told about.",
     )
     resource_claims: Literal["never", "always"] = Field(
         "never",

@@ -134,6 +134,12 @@ QUOTE = "expected text; YAML reads on, off, yes and no as true or false, so writ
             AT + "pools[0].resources.cpu = many: expected a quantity such as 2, 500m or 1.5Gi",
         ),
         (
+            "expire_after: 59m",
+            AT
+            + "pools[0].expire_after = 59m: expected a duration of at least 1h, such as 30d: "
+            + "machines that expire sooner would be replaced for ever",
+        ),
+        (
             "pause: yes",
             AT + "pools[0].pause = yes: expected one of scale-up, scale-down, all",
         ),
