@@ -31,6 +31,7 @@ from controller.planning.explain import why_not
 from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
 from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free
+from controller.planning.hopeless import sort_out
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
@@ -87,8 +88,7 @@ def draft(snapshot: Snapshot) -> Draft:
                 cheaper = bargain(made.packing, made.packer.shop, made.tally, made.board)
                 made.packing = cheaper or made.packing
             return made
-        few = len(failed) < _GANGS_ONE_BY_ONE
-        failed |= dict(list(broken.items())[:1]) if few else broken
+        failed |= broken if len(failed) >= _GANGS_ONE_BY_ONE else _of_no_influence(made, broken)
 
 
 def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation]) -> Draft:
@@ -132,7 +132,10 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
         left = []
     left = together.possible(left, demand, found.gangs, told)
     seated = Counter(ask.gang.key for ask, _ in placing.order if ask.gang is not None)
-    packing = packer.best(left, tally, board, seated)
+    sorted_out = sort_out(left, board, packer.shop, seated)
+    packing = packer.best(sorted_out.left, tally, board, seated)
+    packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
+    packing.together |= sorted_out.together
     return Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
 
 
@@ -164,6 +167,13 @@ def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Exp
             + (f"; the next: {first.message}" if first is not None else ""),
         )
     return found
+
+
+def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """The first gang that fails, and all that hold no place: those stand in nobody's way."""
+    seated = {ask.gang.key for ask, _ in made.placing.order if ask.gang is not None}
+    first = next((key for key in broken if key in seated), "")
+    return {key: why for key, why in broken.items() if key == first or key not in seated}
 
 
 def _why_unplaced(made: Draft, ask: Ask) -> Explanation:
