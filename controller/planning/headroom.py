@@ -78,13 +78,17 @@ def keep_free(
     options: Sequence[Candidate],
     tally: Tally,
     told: Mapping[str, Explanation],
+    demand: Iterable[Pod],
 ) -> KeptFree:
-    """What to order so that enough is free, and which machines hold what must stay free."""
+    """What to order so that enough is free, and which machines hold what must stay free.
+
+    `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims.
+    """
     found = KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
     if not wanted or any(why.code in _YIELDS_TO for why in told.values()):
         return found
-    asked = {pod.key: pod for pod in snapshot.pods if not pod.node}
+    asked = {pod.key: pod for pod in demand}
     for entry in wanted:
         pool = snapshot.policy.pool(entry.pool)
         if pool is None:

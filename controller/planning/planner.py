@@ -199,7 +199,7 @@ def _finished(made: Draft) -> Plan:
     offered = {(c.pool.name, c.offer.key): c for c in made.options}
     for launch in bought:
         tally.add(offered[(launch.pool, launch.offer.key)])
-    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told)
+    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods)
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)
