@@ -158,6 +158,8 @@ class Board:
                 sold &= self.where_volumes_are(held, offers, new=True)
             if shape.host_ports:
                 sold &= ~self._ports_of_daemons(shape.host_ports)
+            if held.attached:
+                sold &= self.offers_taking(held.attached)
             profile.offers = sold
         self._wish(profile)
         self._rules(profile)
@@ -179,6 +181,14 @@ class Board:
             for key, values in held.zones:
                 found &= looks.meeting(Requirement(key, "In", values)) | (looks.everywhere & ~zoned)
         return found
+
+    def offers_taking(self, attached: Iterable[tuple[str, str]]) -> int:
+        """Offers of machines that take so many volumes, as far as is known."""
+        pools, types = self.offers.by(names.LABEL_POOL), self.offers.by(names.LABEL_INSTANCE_TYPE)
+        too_few = 0
+        for pool, kind in self._storage.kinds_that_take_fewer(attached):
+            too_few |= pools.get(pool, 0) & types.get(kind, 0)
+        return ~too_few
 
     def _without_lost_host(self, term: NodeTerm) -> NodeTerm:
         """A local volume's host that is gone binds no new machine: its name will never come back."""

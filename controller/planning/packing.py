@@ -573,13 +573,17 @@ class Attempt:
         """What the machine could be, for the pods that it holds, whatever its size."""
         board = self.board
         options = among
+        attached: set[tuple[str, str]] = set()
         for number in {ask.profile for ask in machine.inside}:
             profile = board.profiles[number]
             options &= profile.offers
+            attached.update(profile.held.attached)
             for wish in profile.offer_wishes:
                 if wish >> machine.offer & 1:
                     options &= wish
                     break
+        if attached:
+            options &= board.offers_taking(attached)
         for key, value in board.pinned[machine.number].items():
             by = board.offers.by(key)
             if value is None:

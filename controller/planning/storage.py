@@ -7,7 +7,8 @@ host that a pod's own affinity names does not matter beside it only in so far as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.domain.kube import NodeTerm, Pod, PodVolume, Requirement, StorageClass, Volume, VolumeClaim
@@ -64,6 +65,15 @@ class Storage:
     def limits_of_kind(self, pool: str, kind: str) -> Mapping[str, int]:
         """Of a machine that is no Node yet: what a node of the same pool and type has."""
         return self._of_kind.get((pool, kind), {})
+
+    def kinds_that_take_fewer(self, attached: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Pools and types whose machines do not take so many volumes."""
+        count = Counter(driver for driver, _ in attached)
+        return [
+            kind
+            for kind, limits in self._of_kind.items()
+            if any(count[driver] > most for driver, most in limits.items())
+        ]
 
     @property
     def limited(self) -> bool:
