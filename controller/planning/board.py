@@ -7,9 +7,9 @@ differ in amounts only are one profile, worked out once.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -30,7 +30,8 @@ from controller.planning.fit import Ask, enough
 from controller.planning.looks import NAME, Looks
 from controller.planning.room import Room
 from controller.planning.sizes import Sizes, levels_of
-from controller.planning.storage import NOTHING, Held, Storage
+from controller.planning.storage import NOTHING, Attached, Held, Storage
+from controller.planning.volumes_taken import VolumesTaken
 
 _HOST_KEYS = (names.LABEL_HOSTNAME, names.LABEL_MACHINE)
 _ZONE_KEYS = (
@@ -98,9 +99,7 @@ class Board:
         self.pinned: dict[int, dict[str, str | None]] = {}  # of new machines: values decided
         self.unpinned: dict[str, int] = {}
         self._ports: dict[tuple[str, int], dict[str, int]] = {}
-        self._attached: dict[int, Counter[tuple[str, str]]] = {}
-        self._taken_volumes: dict[str, list[str]] = {}  # by the profile and place that took them
-        self._alone: set[str] = set()
+        self._volumes = VolumesTaken(self._storage)
         self._number: dict[str, int] = {}
         self._spreading: set[Census] = set()  # those that count for spreading, where pods that leave do not
         self._spread_at_most: dict[Census, int] = {}
@@ -169,10 +168,11 @@ class Board:
         found = looks.everywhere
         for terms in held.all_of:
             found &= looks.terms(tuple(map(self._without_lost_host, terms)) if new else terms)
-        for volumes in held.choices:
+        for choice in held.choices:
+            reach = [volume.terms for volume in choice.volumes] + [choice.allowed] * choice.made
             near = 0
-            for volume in volumes:
-                near |= looks.everywhere if volume.terms is None else looks.terms(volume.terms)
+            for within in reach:
+                near |= looks.everywhere if within is None else looks.terms(within)
             found &= near
         if held.zones:
             zoned = 0
@@ -182,7 +182,7 @@ class Board:
                 found &= looks.meeting(Requirement(key, "In", values)) | (looks.everywhere & ~zoned)
         return found
 
-    def offers_taking(self, attached: Iterable[tuple[str, str]]) -> int:
+    def offers_taking(self, attached: Iterable[Attached]) -> int:
         """Offers of machines that take so many volumes, as far as is known."""
         pools, types = self.offers.by(names.LABEL_POOL), self.offers.by(names.LABEL_INSTANCE_TYPE)
         too_few = 0
@@ -309,7 +309,10 @@ class Board:
                 if who.matches(profile.namespace, labels, self._spaces):
                     profile.anti.append(owners)
             minding = (*profile.feeds, *profile.anti, *profile.affinity, *(s.census for s in profile.spreads))
-            profile.pins = tuple(dict.fromkeys(c.key for c in minding if not c.by_host))
+            where = sorted({key for choice in profile.held.choices for key in choice.keys})
+            profile.pins = tuple(dict.fromkeys((*(c.key for c in minding if not c.by_host), *where)))
+            for key in where:
+                self.unpinned.setdefault(key, 0)
             profile.ruled = bool(profile.anti or profile.affinity or profile.spreads)
         memo: dict[tuple[int, str], list[Census]] = {}
         # Every Job has labels of its own: what no description looks at does not tell its pods apart.
@@ -326,7 +329,7 @@ class Board:
             for port in shape.host_ports:
                 self._take_port(port, 1 << number)
             if limited and shape.volumes:
-                self._attached.setdefault(number, Counter()).update(self._storage.attached(pod))
+                self._volumes.attach(number, self._storage.attached(pod))
             if not anyone:
                 continue
             about = memo.get((id(shape), pod.namespace))
@@ -459,23 +462,46 @@ class Board:
                         found |= places
         return found
 
-    def fits_specially(self, profile: Profile, number: int, kind: tuple[str, str] | None = None) -> bool:
+    def fits_specially(
+        self, profile: Profile, number: int, kind: tuple[str, str] | None = None, offer: int | None = None
+    ) -> bool:
         """Volumes that are limited in number: attachments, free static volumes, claims for one pod.
 
-        `kind`: pool and type of a new machine.
+        `kind`: pool and type of a new machine, `offer` what it is now.
         """
-        held = profile.held
-        if any(claim in self._alone for claim in held.alone):
-            return False
-        if held.attached:
-            limits = self._attach_limits(number, kind)
-            if limits:
-                there = set(+self._attached.get(number, Counter()))
-                for driver, most in limits.items():
-                    more = {a for a in held.attached if a[0] == driver} - there
-                    if more and len(more) + sum(1 for a in there if a[0] == driver) > most:
-                        return False
-        return not held.choices or self._choose_volumes(profile, number) is not None
+        limits = self._attach_limits(number, kind)
+        return self._volumes.fit(profile.held, number, lambda key: self._value(number, key, offer), limits)
+
+    def offers_specially(self, profile: Profile, offers: int) -> int:
+        """Of these those that have what is limited in number, after what the pods on the board took."""
+        held, volumes = profile.held, self._volumes
+        if volumes.reserved(held):
+            return 0
+        if not held.choices:
+            return offers
+        keys = sorted({key for choice in held.choices for key in choice.keys})
+        found = 0
+        while offers:
+            first = (offers & -offers).bit_length() - 1
+            alike = offers
+            for key in keys:
+                value = self.offers.value(first, key)
+                alike &= ~self.offers.having(key) if value is None else self.offers.by(key)[value]
+            if volumes.choose(held, partial(self._look, first)) is not None:
+                found |= alike
+            offers &= ~alike
+        return found
+
+    def _value(self, number: int, key: str, offer: int | None) -> str | None:
+        """A label of a place; of a new machine, as far as it is decided, and else as the offer has it."""
+        if number < len(self.rooms):
+            room = self.rooms[number]
+            return room.name if key == NAME else room.labels.get(key)
+        pins = self.pinned.get(number, {})
+        return pins[key] if key in pins else self._look(offer, key) if offer is not None else None
+
+    def _look(self, offer: int, key: str) -> str | None:
+        return None if key in (NAME, *_HOST_KEYS) else self.offers.value(offer, key)
 
     def _attach_limits(self, number: int, kind: tuple[str, str] | None) -> Mapping[str, int]:
         if number < len(self.rooms):
@@ -487,24 +513,6 @@ class Board:
             elif room.pool is not None and room.offer is not None:
                 kind = (room.pool.name, room.offer.type.name)
         return self._storage.limits_of_kind(*kind) if kind is not None else {}
-
-    def _choose_volumes(self, profile: Profile, number: int) -> list[str] | None:
-        taken = {name for names_ in self._taken_volumes.values() for name in names_}
-        chosen: list[str] = []
-        for volumes in profile.held.choices:
-            for volume in volumes:
-                if volume.name in taken or volume.name in chosen:
-                    continue
-                near = volume.terms is None
-                if not near and number < len(self.rooms):
-                    room = self.rooms[number]
-                    near = any(term.matches(room.name, room.labels) for term in volume.terms or ())
-                if near:
-                    chosen.append(volume.name)
-                    break
-            else:
-                return None
-        return chosen
 
     def candidates(self, ask: Ask, among: int, scope: int, *, later: bool = False) -> int:
         """Existing places among these that let the pod in and are large enough, or nearly."""
@@ -639,10 +647,8 @@ class Board:
         for port in profile.shape.host_ports:
             self._take_port(port, bit)
         if profile.special:
-            chosen = self._choose_volumes(profile, number) or []
-            self._taken_volumes[f"{id(profile)} {number}"] = chosen
-            self._alone.update(profile.held.alone)
-            self._attached.setdefault(number, Counter()).update(profile.held.attached)
+            key = f"{id(profile)} {number}"
+            self._volumes.seat(key, profile.held, number, lambda key: self._value(number, key, None))
 
     def take(self, ask: Ask, number: int) -> None:
         """Undo `put`."""
@@ -669,9 +675,7 @@ class Board:
             by_ip = self._ports[(port.protocol, port.port)]
             by_ip[port.ip] &= ~bit
         if profile.special:
-            self._taken_volumes.pop(f"{id(profile)} {number}", None)
-            self._alone.difference_update(profile.held.alone)
-            self._attached[number].subtract(profile.held.attached)
+            self._volumes.unseat(f"{id(profile)} {number}", profile.held, number)
 
 
 def clash(mine: HostPort, theirs: HostPort) -> bool:

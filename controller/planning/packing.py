@@ -310,6 +310,8 @@ class Attempt:
                 if self._sit(ask, profile, machine, offers):
                     return None
         fitting = self._fits(ask, profile) & fresh & shop.buyable
+        if fitting and profile.special:
+            fitting = board.offers_specially(profile, fitting)
         objection: Explanation | None = None
         if fitting and not self._least_gpus:
             within = fitting & self._not_too_large(profile.offers, ask.needs)
@@ -389,7 +391,7 @@ class Attempt:
         if profile.special:
             now = self.shop.offers[machine.offer]
             kind = (now.pool.name, now.offer.type.name)
-            if not self.board.fits_specially(profile, machine.number, kind):
+            if not self.board.fits_specially(profile, machine.number, kind, machine.offer):
                 return False
         if self.tally.objection_to_join(self.shop.offers[machine.offer], machine.inside, ask) is not None:
             return False
@@ -493,6 +495,9 @@ class Attempt:
             return False
         _, machine, offer, left = best
         old, new = shop.offers[machine.offer], shop.offers[offer]
+        kind = (new.pool.name, new.offer.type.name)
+        if profile.special and not self.board.fits_specially(profile, machine.number, kind, offer):
+            return False
         self.tally.remove(old, machine.inside)
         if self.tally.objection(new, [*machine.inside, ask]) is not None:
             self.tally.add(old, machine.inside)
