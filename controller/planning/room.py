@@ -8,7 +8,7 @@ there are, and what they hold, is told by `sites`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from controller.domain.cloudthings import Offer
 from controller.domain.kube import Pod, Taint
@@ -65,7 +65,20 @@ class Room:
         self.pods.append(ask.pod)
 
     def copy(self) -> Room:
-        return replace(self, pods=list(self.pods))
+        return Room(
+            self.name,
+            self.labels,
+            self.taints,
+            self.free,
+            self.machine,
+            self.offer,
+            self.pool,
+            self.soon,
+            self.soon_taints,
+            self.soon_reason,
+            self.soon_until,
+            list(self.pods),
+        )
 
 
 class Line:

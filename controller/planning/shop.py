@@ -39,6 +39,7 @@ class Shop:
         self._kinds: list[tuple[str, str, str, Decimal]] = []
         self._alike: dict[tuple[str, str, str, Decimal], int] = {}
         self._of_gpus: dict[int, int] = {}
+        self._between: dict[tuple[int, int | None], int] = {}
         amounts: dict[str, dict[int, int]] = {}
         bits_of: dict[int, int] = {}  # by the very object: offers of a type share it
         for number, candidate in enumerate(self.offers):
@@ -90,28 +91,45 @@ class Shop:
             self._rooms[id(candidate)] = found
         return found
 
-    def holding(self, needs: Resources) -> int:
-        """The offers with at least so much."""
+    def holding(self, needs: Resources, more: Resources | None = None) -> int:
+        """The offers with at least so much; `more` is what is used besides."""
         found = -1
         for name, units in needs.items():
+            if more:
+                units += more.get(name, 0)
             levels = self._levels.get(name)
             if levels is None:
                 return 0
+            if units <= levels[0]:
+                found &= self._sets[name][0]
+                continue
             at = bisect_left(levels, units)
             if at == len(levels):
                 return 0
             found &= self._sets[name][at]
+        if more:
+            rest = {name: units for name, units in more.items() if name not in needs}
+            if rest:
+                return found & self.holding(rest)
         return found if found != -1 else self.looks.everywhere
+
+    @property
+    def one_size(self) -> bool:
+        """Whether no machine has more GPUs than another."""
+        return len(self._of_gpus) < 2
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
         return self._alike[self._kinds[number]]
 
     def of_gpus(self, least: int, most: int | None = None) -> int:
-        found = 0
-        for gpus, offers in self._of_gpus.items():
-            if gpus >= least and (most is None or gpus <= most):
-                found |= offers
+        found = self._between.get((least, most))
+        if found is None:
+            found = 0
+            for gpus, offers in self._of_gpus.items():
+                if gpus >= least and (most is None or gpus <= most):
+                    found |= offers
+            self._between[(least, most)] = found
         return found
 
     def fewest_gpus(self, offers: int) -> int:
