@@ -113,13 +113,19 @@ class Line:
         return None
 
 
-def new_room(snapshot: Snapshot, pool: Pool, offer: Offer, shown: Mapping[str, str] | None = None) -> Room:
+def new_room(
+    snapshot: Snapshot,
+    pool: Pool,
+    offer: Offer,
+    shown: Mapping[str, str] | None = None,
+    there: Resources | None = None,
+) -> Room:
+    """`there`: what a machine of the type has, if that was worked out already."""
     labels = predict.labels_of(pool, offer, UNNAMED, snapshot.policy.gpu_labels, shown)
     taints = predict.taints_of(pool)
-    free = subtract(
-        predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed),
-        predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints),
-    )
+    if there is None:
+        there = predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed)
+    free = subtract(there, predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints))
     return Room(UNNAMED, labels, taints, free, offer=offer, pool=pool)
 
 
