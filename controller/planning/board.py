@@ -43,6 +43,21 @@ _ZONE_KEYS = (
 _EVERY_HOST = 1 << 30
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a board knew about new machines, and about pods wherever they are, at one moment."""
+
+    new: int
+    pinned: dict[int, dict[str, str | None]]
+    unpinned: dict[str, int]
+    looks: dict[str, dict[str, int]]
+    censuses: list[tuple[Census, dict[str, int], list[int], int, int | None]]
+    ports: dict[tuple[str, int], dict[str, int]]
+    volumes: VolumesTaken
+    places: int
+    spare: list[int]
+
+
 @dataclass(slots=True, eq=False)
 class Profile:
     """What decides where a pod can go, but for amounts."""
@@ -100,6 +115,7 @@ class Board:
         self.unpinned: dict[str, int] = {}
         self._ports: dict[tuple[str, int], dict[str, int]] = {}
         self._volumes = VolumesTaken(self._storage)
+        self._spare: list[int] = []  # places that new machines have left
         self._number: dict[str, int] = {}
         self._spreading: set[Census] = set()  # those that count for spreading, where pods that leave do not
         self._spread_at_most: dict[Census, int] = {}
@@ -560,9 +576,61 @@ class Board:
 
     # -- new machines
 
+    @property
+    def plain(self) -> bool:
+        """Whether a place is no more than what is free there: nobody minds who else is on it."""
+        return not self._censuses and not any(
+            profile.special or profile.shape.host_ports for profile in self.profiles.values()
+        )
+
+    def mark(self) -> Mark:
+        """What `back_to` needs. Until then new machines are opened and filled, and nothing else happens."""
+        return Mark(
+            new=self.new,
+            pinned={number: dict(pins) for number, pins in self.pinned.items()},
+            unpinned=dict(self.unpinned),
+            looks={key: dict(self.looks.by(key)) for key in (*self.unpinned, *_HOST_KEYS)}
+            if self.unpinned or self._censuses
+            else {},
+            censuses=[
+                (census, dict(census.counts), list(census.levels), census.total, census.eligible)
+                for census in self._censuses.values()
+            ],
+            ports={key: dict(by_ip) for key, by_ip in self._ports.items()},
+            volumes=self._volumes.copy(),
+            places=len(self.free),
+            spare=list(self._spare),
+        )
+
+    def back_to(self, mark: Mark) -> None:
+        """All that was opened since then is gone, and whoever was seated there."""
+        self.new = mark.new
+        self.pinned, self.unpinned, self._ports = mark.pinned, mark.unpinned, mark.ports
+        for key, by in mark.looks.items():
+            known = self.looks.by(key)
+            known.clear()
+            known.update(by)
+        for census, census.counts, census.levels, census.total, census.eligible in mark.censuses:
+            pass
+        self._volumes = mark.volumes
+        del self.free[mark.places :]
+        self.sizes.cut(mark.places)
+        self._spare = mark.spare
+
+    def leave(self, number: int) -> None:
+        """Take a new machine off a plain board; its place is for the next one."""
+        self.new &= ~(1 << number)
+        self.resize(number, dict.fromkeys(self.free[number], 0))
+        self._spare.append(number)
+
     def open(self, free: dict[str, int], offer: int) -> int:
         """A new machine, as the offer has it; which of its keys are decided is told by `pin`."""
-        number = self.count + len(self.pinned)
+        if self._spare:
+            number = self._spare.pop()
+            self.new |= 1 << number
+            self.resize(number, free)
+            return number
+        number = len(self.free)
         bit = 1 << number
         self.new |= bit
         self.free.append(free)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from controller.domain import names
-from controller.domain.kube import Pod
+from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
@@ -75,7 +75,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
                 Reason.NOT_DEMAND, "it asks in the name of a pod whose share of a GPU counts itself"
             )
             continue
-        gang = gang_of.get(pod.key)
+        gang = gang_of.get(pod.key) if gang_of else None
         if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
             found.told[pod.key] = why
         elif (age := _min_age(shape.annotations)) and (ready_at := pod.created + age) > snapshot.now:
@@ -103,7 +103,8 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         found.told |= shares.told
         found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
-    found.pods = [pod for pod in found.pods if pod.key not in found.told]
+    if found.told:
+        found.pods = [pod for pod in found.pods if pod.key not in found.told]
     found.pods = in_line(found.pods, found.gangs, declared)
     found.wake = min(wakes, default=None)
     return found
@@ -136,34 +137,39 @@ def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation
 
 def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:
     """By priority, then gangs (whole, largest first), then GPUs and CPU descending; then age and name."""
-    gpus = {pod.key: _gpus(pod, declared) for pod in pods}
+    gpus = {
+        id(shape): _gpus(shape, declared) for shape in {id(pod.shape): pod.shape for pod in pods}.values()
+    }
     together: dict[str, tuple[int, int, float]] = {}
-    for pod in pods:
+    for pod in pods if gang_of else ():
         gang = gang_of.get(pod.key)
         if gang is not None:
             priority, all_gpus, first = together.get(gang.key, (pod.shape.priority, 0, pod.created))
             together[gang.key] = (
                 max(priority, pod.shape.priority),
-                all_gpus + gpus[pod.key],
+                all_gpus + gpus[id(pod.shape)],
                 min(first, pod.created),
             )
 
     def place(pod: Pod) -> tuple[int, int, int, float, str, int, int, float, str]:
-        gang = gang_of.get(pod.key)
-        alone = (-gpus[pod.key], -pod.shape.requests.get("cpu", 0), pod.created, pod.key)
+        shape, key = pod.shape, pod.key
+        gang = gang_of.get(key) if gang_of else None
+        alone = (-gpus[id(shape)], -shape.requests.get("cpu", 0), pod.created, key)
         if gang is None:
-            return (-pod.shape.priority, 1, 0, 0.0, "", *alone)
+            return (-shape.priority, 1, 0, 0.0, "", *alone)
         priority, all_gpus, first = together[gang.key]
         return (-priority, 0, -all_gpus, first, gang.key, *alone)
 
     return sorted(pods, key=place)
 
 
-def _gpus(pod: Pod, declared: frozenset[str]) -> int:
-    return sum(units for name, units in pod.shape.requests.items() if is_accelerator(name, declared))
+def _gpus(shape: PodShape, declared: frozenset[str]) -> int:
+    return sum(units for name, units in shape.requests.items() if is_accelerator(name, declared))
 
 
 def _min_age(annotations: Mapping[str, str]) -> float:
+    if not annotations:
+        return 0.0
     for key in (names.POD_MIN_AGE, names.CA_POD_DELAY):
         seconds = duration(annotations.get(key, ""))
         if seconds is not None:

@@ -82,6 +82,8 @@ class Members(msgspec.Struct):
 def membership(pod: Pod) -> tuple[str, str] | None:
     """The system and the name (within the namespace) of the gang that the pod says it belongs to."""
     labels, annotations = pod.shape.labels, pod.shape.annotations
+    if not (labels or annotations or pod.shape.workload):
+        return None
     if names.POD_GANG in annotations or names.POD_GANG_SIZE in annotations:
         return "ours", annotations.get(names.POD_GANG, "").strip()
     if pod.shape.workload:

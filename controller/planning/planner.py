@@ -299,20 +299,15 @@ def _launch(room: Room, reason: str) -> Launch:
 def _buy(made: Draft) -> list[Launch]:
     told = made.told
     actions: list[Launch] = []
-    for room in made.packing.rooms:
-        launch = _launch(room, "")
-        offer, count, gpus = launch.offer, len(room.pods), launch.offer.type.gpus
-        sentence = (
-            f"{count} pod{'s' * (count != 1)} on {offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in "
-            f"{offer.location}, {offer.market}, {in_words(offer.price)} an hour"
-        )
-        actions.append(msgspec.structs.replace(launch, reason=sentence))
-        for pod in room.pods:
-            told[pod.key] = Explanation(
-                Reason.LAUNCHING,
-                f"pool {launch.pool} launches {offer.type.name} in {offer.location} ({offer.market}, "
-                f"{in_words(offer.price)} an hour) for it",
-            )
+    words: dict[int, tuple[str, Explanation]] = {}  # by candidate
+    for room, candidate in zip(made.packing.rooms, made.packing.chosen, strict=True):
+        if id(candidate) not in words:
+            words[id(candidate)] = _words(candidate)
+        rest, why = words[id(candidate)]
+        count = len(room.pods)
+        launch = _launch(room, f"{count} pod{'s' * (count != 1)} on {rest}")
+        actions.append(launch)
+        told.update(dict.fromkeys(launch.pods, why))
     slow: dict[int, Explanation] = {}
     for ask in made.left:
         if ask.pod.key not in made.packing.unplaced:
@@ -322,6 +317,20 @@ def _buy(made: Draft) -> list[Launch]:
             slow[ask.kind] = objection
         told[ask.pod.key] = objection
     return actions
+
+
+def _words(candidate: Candidate) -> tuple[str, Explanation]:
+    """Of a machine that is bought: what it is, and what its pods are told."""
+    offer, gpus = candidate.offer, candidate.gpus
+    price = in_words(offer.price)
+    return (
+        f"{offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in {offer.location}, {offer.market}, {price} an hour",
+        Explanation(
+            Reason.LAUNCHING,
+            f"pool {candidate.pool.name} launches {offer.type.name} in {offer.location} ({offer.market}, "
+            f"{price} an hour) for it",
+        ),
+    )
 
 
 def _refusals_end(snapshot: Snapshot) -> list[float]:

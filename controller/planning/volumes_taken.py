@@ -23,6 +23,12 @@ class VolumesTaken:
         self._by_pod: dict[str, dict[str, str]] = {}  # by claim, the volume that it took; "": one is made
         self._alone: set[str] = set()
 
+    def copy(self) -> VolumesTaken:
+        other = VolumesTaken(self._storage)
+        other._attached = {place: Counter(there) for place, there in self._attached.items()}
+        other._by_pod, other._alone = dict(self._by_pod), set(self._alone)
+        return other
+
     def attach(self, place: int, attached: Iterable[Attached]) -> None:
         """What a pod that runs there has."""
         self._attached.setdefault(place, Counter()).update(attached)

@@ -1,0 +1,315 @@
+"""One packing: each pod on a machine that is open already, if one takes it, else on the best single machine.
+
+A machine without GPUs is not settled until the end: it may grow as long as that costs no more than another
+machine would. Gangs are seated whole or not at all, if need be in one location after the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from controller.domain import names
+from controller.domain.plan import Explanation
+from controller.domain.reason import Reason
+from controller.planning import improving
+from controller.planning.board import Board, Profile
+from controller.planning.census import COMING, POSSIBLE
+from controller.planning.fit import Ask, enough
+from controller.planning.gangs import Gang
+from controller.planning.limits import Tally
+from controller.planning.shop import Shop
+from controller.planning.workshop import New, Packing, Workshop
+
+_SAMPLE = 4  # machines that are priced exactly before one of them grows
+_PARTS = 4  # of what a pod needs, by which machines are told apart that nearly hold it
+
+
+class Attempt(Workshop):
+    """Opens no machine with fewer GPUs than `least`, where the limits allow such a one."""
+
+    def __init__(
+        self,
+        shop: Shop,
+        board: Board,
+        tally: Tally,
+        *,
+        least: int = 0,
+        overshoot: int = 0,
+        cheapest: bool = False,
+        seated: Mapping[str, int] | None = None,
+        elsewhere: Counter[tuple[str, str]] | None = None,
+    ) -> None:
+        """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with."""
+        super().__init__(shop, board, tally, overshoot)
+        self._large = shop.of_gpus(least) if least else -1
+        self._any_size = not least
+        self._cheapest = cheapest
+        self._seated = seated or {}
+        self._elsewhere = elsewhere
+        self.unplaced: dict[str, Explanation | None] = {}
+        self.together: dict[str, int] = {}
+        self._zone: str | None = None  # where a gang has to be
+        self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
+        self._fitting: dict[int, int] = {}  # by kind
+        self._within: dict[int, int] = {}  # by kind: what is not too large
+        self._spent: dict[tuple[int, str], Explanation] = {}  # by kind and namespace
+
+    def run(self, pods: Sequence[Ask]) -> None:
+        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits."""
+        waiting, before = list(pods), len(pods) + 1
+        while waiting and len(waiting) < before:
+            before = len(waiting)
+            self.unplaced, self._spent = {}, {}
+            self.expect(waiting)
+            self._fill(waiting)
+            improving.exchange(self)
+            if self.unplaced:
+                waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
+            else:
+                waiting = []
+        self.unplaced |= improving.dissolve(self)
+        if self.growing:
+            improving.round_off(self)
+        if self._elsewhere is not None:
+            improving.spread(self, self._elsewhere.copy())
+
+    def result(self) -> Packing:
+        return self.packing(self.unplaced, self.together)
+
+    # -- who is next
+
+    def _fill(self, pods: Sequence[Ask]) -> None:
+        at = 0
+        while at < len(pods):
+            gang = pods[at].gang
+            if gang is None:
+                self._seat(pods[at])
+                at += 1
+                continue
+            end = at
+            while end < len(pods) and pods[end].gang is gang:
+                end += 1
+            self._kept = True
+            self._seat_gang(pods[at:end])
+            self._kept = False
+            at = end
+
+    def _seat(self, ask: Ask) -> bool:
+        if self._spent:  # its namespace may have no more of them; not looked for thousands of times
+            alike = (ask.kind, ask.pod.namespace)
+            if alike in self._spent:
+                self.unplaced[ask.pod.key] = self._spent[alike]
+                return False
+        why = self._place(ask, POSSIBLE)
+        if why is not None and self.board.profiles[ask.profile].spreads:
+            # Locations that nothing can be bought in after all are no reason to wait.
+            why = self._place(ask, COMING)
+        if why is None:
+            if self.unplaced:
+                self.unplaced.pop(ask.pod.key, None)
+            return True
+        self.unplaced[ask.pod.key] = why[0]
+        if why[0] is not None and why[0].code is Reason.LIMIT_NAMESPACE:
+            self._spent[(ask.kind, ask.pod.namespace)] = why[0]
+        return False
+
+    def _seat_gang(self, asks: Sequence[Ask]) -> None:
+        """At least as many as the gang needs, or none."""
+        gang = asks[0].gang
+        already = self._seated.get(gang.key, 0) if gang is not None else 0
+        needed = (gang.needed if gang is not None else len(asks)) - already
+        mark = len(self.order)
+        missed: list[Ask] = []
+        most = 0
+        for zone in self._zones(gang):
+            self._zone = zone
+            missed = [ask for ask in asks if not self._seat(ask)]
+            self._zone = None
+            if len(asks) - len(missed) >= needed or not missed:
+                return
+            most = max(most, len(asks) - len(missed))
+            self.back(mark)
+            self._no_use.clear()
+        if gang is not None:
+            self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
+        objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
+        for ask in asks:
+            self.unplaced[ask.pod.key] = objection
+
+    def _zones(self, gang: Gang | None) -> Sequence[str | None]:
+        """Where a gang may be tried: the locations of the best offers first."""
+        if gang is None or not gang.one_location:
+            return (None,)
+        if gang.location:
+            return (gang.location,)
+        offered = self.board.offers.by(names.LABEL_ZONE)
+        sold = self.shop.buyable
+        found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
+        return [zone for _, zone in found] or (None,)
+
+    # -- where
+
+    def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
+        """None: seated."""
+        board, shop = self.board, self.shop
+        profile = board.profiles[ask.profile]
+        if not profile.offers:
+            return (None,)
+        nodes, offers, fresh = board.allowed(profile, scope) if profile.ruled else (board.new, -1, -1)
+        if self._zone is not None:
+            here = board.offers.by(names.LABEL_ZONE).get(self._zone, 0)
+            offers &= here
+            fresh &= here
+        among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
+        if among and profile.shape.host_ports:
+            among &= ~board.free_ports(profile)
+        if among:
+            now = board.sizes.holding(ask.needs, among)
+            while now:
+                bit = now & -now
+                now ^= bit
+                if self._sit(ask, profile, self.at[bit.bit_length() - 1], offers):
+                    return None
+        fitting = self._fits(ask, profile) & fresh & shop.buyable
+        if fitting and profile.special:
+            fitting = board.offers_specially(profile, fitting)
+        objection: Explanation | None = None
+        if fitting and self._any_size:
+            within = self._within.get(ask.kind)
+            if within is None:
+                within = self._within[ask.kind] = self.not_too_large(profile.offers, ask.needs)
+            if not fitting & within:
+                objection = self.overshoots(fitting, profile.offers, ask.needs)
+            fitting &= within
+        if fitting and profile.offer_wishes:
+            fitting = self._preferred(profile, fitting)
+        chosen = None
+        if fitting:
+            chosen, objection = self._choose(ask, fitting)
+        growing = among & self.growing
+        if growing and self._grow(ask, profile, growing, offers, chosen):
+            return None
+        if chosen is None:
+            return (objection,)
+        self.open(ask, profile, chosen, fitting)
+        return None
+
+    def _preferred(self, profile: Profile, fitting: int) -> int:
+        """Preferences decide among what the strategy holds equal; they never buy a larger or dearer machine."""
+        shop = self.shop
+        best = shop.best(fitting)
+        for wish in profile.offer_wishes:
+            wanted = fitting & wish
+            if not wanted:
+                continue
+            offer = shop.best(wanted)
+            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            if shop.gpus[offer] == shop.gpus[best] and not dearer:
+                return wanted
+        return fitting
+
+    def _fits(self, ask: Ask, profile: Profile) -> int:
+        """The offers on which the pod would run alone."""
+        known = self._fitting.get(ask.kind)
+        if known is None:
+            known = self._fitting[ask.kind] = profile.offers & self.shop.holding(ask.needs)
+        return known
+
+    def _sit(self, ask: Ask, profile: Profile, machine: New, offers: int) -> bool:
+        """Join a machine as it is now."""
+        left = machine.offers & profile.offers
+        if not left:
+            key = profile.offers
+            self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
+            return False
+        left &= offers
+        if not left or not enough(ask.needs, self.board.free[machine.number]):
+            return False
+        if not left >> machine.offer & 1:
+            # Another place or market for the machine, at the price that it has now.
+            same = left & self.shop.alike(machine.offer)
+            if not same:
+                return False
+            self.become(machine, self.shop.best(same))
+        if profile.special:
+            now = self.shop.offers[machine.offer]
+            kind = (now.pool.name, now.offer.type.name)
+            if not self.board.fits_specially(profile, machine.number, kind, machine.offer):
+                return False
+        if self.tally.objection_to_join(self.shop.offers[machine.offer], machine.inside, ask) is not None:
+            return False
+        self.add(ask, profile, machine, left)
+        return True
+
+    def _choose(self, ask: Ask, fitting: int) -> tuple[int | None, Explanation | None]:
+        """The best machine for the pod: of at least this size if limits allow one, else of any."""
+        shop, tally = self.shop, self.tally
+        larger = fitting & self._large
+        objection: Explanation | None = None
+        for options in (larger, fitting) if larger and larger != fitting else (fitting,):
+            first = True
+            while options:
+                offer = shop.best(options)
+                why = tally.objection(shop.offers[offer], [ask])
+                if why is None:
+                    return offer, None
+                if first:
+                    objection = why
+                if tally.exhausted:
+                    return None, objection
+                first = False
+                options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
+        return None, objection
+
+    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
+        """Let the machine grow whose price rises least, if that is no more than another machine costs."""
+        shop = self.shop
+        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
+        best: tuple[int, New, int, int] | None = None
+        looked, share, near = 0, _PARTS, 0
+        allowed = profile.offers & offers & shop.buyable
+        while looked < _SAMPLE:
+            while not near and share:
+                # Those that lack the least first.
+                share -= 1
+                part = {name: units * share // _PARTS for name, units in ask.needs.items()}
+                near = self.board.sizes.holding(part, growing)
+                growing &= ~near
+            if not near:
+                break
+            bit = near & -near
+            near ^= bit
+            machine = self.at[bit.bit_length() - 1]
+            left = machine.offers & allowed
+            if not left:
+                if not machine.offers & profile.offers:
+                    key = profile.offers
+                    self._no_use[key] = self._no_use.get(key, 0) | bit
+                continue
+            left &= shop.holding(ask.needs, machine.used)
+            if not left:
+                continue
+            looked += 1
+            offer = shop.best(left)
+            rise = shop.price[offer] - shop.price[machine.offer]
+            if (most is None or rise <= most) and (best is None or rise < best[0]):
+                best = (rise, machine, offer, left)
+        if best is None:
+            return False
+        _, machine, offer, left = best
+        old, new = shop.offers[machine.offer], shop.offers[offer]
+        kind = (new.pool.name, new.offer.type.name)
+        if profile.special and not self.board.fits_specially(profile, machine.number, kind, offer):
+            return False
+        self.tally.remove(old, machine.inside)
+        if self.tally.objection(new, [*machine.inside, ask]) is not None:
+            self.tally.add(old, machine.inside)
+            return False
+        self.tally.add(new, machine.inside)
+        self.turn(machine, offer)
+        self.add(ask, profile, machine, left)
+        return True
+
+
+__all__ = ["Attempt"]
