@@ -9,7 +9,16 @@ from controller.config.settings import Settings
 from controller.domain.gpu_labels import PREFIX
 from controller.domain.kube import Taint
 from controller.domain.names import gpu_slug
-from controller.domain.policy import Billing, Deadlines, Headroom, Limits, NamespaceLimit, Policy, Pool
+from controller.domain.policy import (
+    Billing,
+    Deadlines,
+    DefaultSpread,
+    Headroom,
+    Limits,
+    NamespaceLimit,
+    Policy,
+    Pool,
+)
 from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
 from controller.domain.windows import parse_window
@@ -55,6 +64,14 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         ignore_namespaces=settings.planning.ignore_namespaces,
         gangs_in_one_location=settings.planning.gangs_in_one_location,
         quota_messages=settings.planning.quota_messages,
+        default_spreads=tuple(
+            DefaultSpread(
+                topology_key=given.topology_key,
+                max_skew=given.max_skew,
+                hard=given.when_unsatisfiable == "DoNotSchedule",
+            )
+            for given in settings.planning.default_spreads
+        ),
         fractions=settings.planning.fractions,
         namespaces={
             name: NamespaceLimit(gpus=given.gpus, price_per_hour=given.price_per_hour)

@@ -88,6 +88,14 @@ class NamespaceLimit(msgspec.Struct, frozen=True, kw_only=True):
     price_per_hour: Decimal | None = None
 
 
+class DefaultSpread(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of spreading that the cluster's scheduler has for pods without any."""
+
+    topology_key: str
+    max_skew: int = 1
+    hard: bool = False
+
+
 class Billing(msgspec.Struct, frozen=True, kw_only=True):
     increment: float = 600  # seconds that the cloud bills at once
     refund_unused: bool = True
@@ -147,6 +155,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
     gangs_in_one_location: bool = False
+    default_spreads: tuple[DefaultSpread, ...] = ()
     fractions: str = ""  # kai: its shares of a GPU are demand
     quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
     namespaces: Mapping[str, NamespaceLimit] = {}

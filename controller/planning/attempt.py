@@ -187,6 +187,8 @@ class Attempt(Workshop):
         chosen = None
         if fitting:
             chosen, objection = self._choose(ask, fitting)
+            if chosen is not None and profile.soft_spreads:
+                chosen = self._evenly(profile, chosen, fitting)
         growing = among & self.growing
         if growing and self._grow(ask, profile, growing, offers, chosen):
             return None
@@ -208,6 +210,23 @@ class Attempt(Workshop):
             if shop.gpus[offer] == shop.gpus[best] and not dearer:
                 return wanted
         return fitting
+
+    def _evenly(self, profile: Profile, chosen: int, fitting: int) -> int:
+        """The same machine at the same price, where the fewest pods are that it would rather not be beside."""
+        board = self.board
+        alike = fitting & self.shop.alike(chosen)
+        for spreading in profile.soft_spreads:
+            census = spreading.census
+            if census.by_host:
+                continue
+            least, best = -1, 0
+            for value, offers in board.offers.by(census.key).items():
+                there = census.counts.get(value, 0)
+                if alike & offers and (least < 0 or there <= least):
+                    best = alike & offers | (best if there == least else 0)
+                    least = there
+            alike = best or alike
+        return self.shop.best(alike)
 
     def _fits(self, ask: Ask, profile: Profile) -> int:
         """The offers on which the pod would run alone."""

@@ -25,6 +25,7 @@ from controller.planning import budget, scale_down, together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
+from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
@@ -75,7 +76,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def draft(snapshot: Snapshot) -> Draft:
     """A gang that cannot be completed is left out, and the places of its pods are for others."""
-    snapshot = in_order(at_paid_prices(snapshot))
+    snapshot = with_default_spreads(in_order(at_paid_prices(snapshot)))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
