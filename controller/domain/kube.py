@@ -257,6 +257,9 @@ class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     shape: PodShape
+    unset: Mapping[
+        str, int
+    ] = {}  # containers that say nothing of cpu, memory, …: a LimitRange speaks for them
 
     @property
     def key(self) -> str:

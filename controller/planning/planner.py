@@ -34,6 +34,7 @@ from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free
 from controller.planning.hopeless import sort_out
 from controller.planning.in_vain import without_hopeless
+from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
 from controller.planning.packing import Packer, Packing
@@ -76,7 +77,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def draft(snapshot: Snapshot) -> Draft:
     """A gang that cannot be completed is left out, and the places of its pods are for others."""
-    snapshot = with_default_spreads(in_order(at_paid_prices(snapshot)))
+    snapshot = with_limit_ranges(with_default_spreads(in_order(at_paid_prices(snapshot))))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
