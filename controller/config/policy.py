@@ -140,6 +140,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         expire_after=pool.expire_after.total_seconds() if pool.expire_after else None,
         resource_claims=pool.resource_claims,
         pause=pool.pause,
+        strategy=pool.strategy,
     )
 
 

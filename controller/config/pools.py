@@ -147,6 +147,10 @@ class PoolSetting(Section):
         "never",
         description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there.",
     )
+    strategy: Literal["", "smallest", "cheapest", "priority"] = Field(
+        "",
+        description="Which of its machines it prefers: as `scale_up.strategy`, except that priority goes by the order of its `instance_types` (else `gpu_models`). That of all pools unless given, which also decides between pools that could hold a pod.",
+    )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",

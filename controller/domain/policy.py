@@ -60,6 +60,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         "never"  # whether its machines serve claims for devices, not the plug-in: never | always
     )
     pause: str = ""  # scale-up | scale-down | all
+    strategy: str = ""  # among its own machines; "": that of the policy
 
     def markets(self) -> tuple[str, ...]:
         """Markets in order of preference."""
@@ -169,6 +170,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)
+
+    @property
+    def common_strategy(self) -> str:
+        """By which pools are compared, and whole sets of machines: what all pools have in common, if anything."""
+        found = {pool.strategy or self.strategy for pool in self.pools}
+        return self.strategy if len(found) != 1 or "priority" in found else found.pop()
 
     @property
     def gpu_resources(self) -> frozenset[str]:

@@ -19,12 +19,13 @@ from controller.domain.policy import Headroom, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
-from controller.planning.choice import Candidate, better
+from controller.planning.choice import Candidate
 from controller.planning.limits import Tally
 from controller.planning.minimum import doubt
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
+from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
 
 # A pod that waits for one of these could have what headroom holds back.
@@ -179,7 +180,10 @@ def _order(
         found.told[pool.name] = hopeless
         return
     mine = [c for c in options if c.pool is pool and c.gpus and c.hindrance is None]
-    choose = better(snapshot.policy.strategy)
+
+    def choose(some: Sequence[Candidate]) -> Candidate:
+        return in_order_of(snapshot, some)[0]
+
     cost = sum((one.cost for one in there), Fraction(0))
     most = entry.max_price_per_hour
     while lacking > 0 and mine:

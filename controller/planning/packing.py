@@ -33,7 +33,7 @@ class Packer:
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
         self.shop = Shop(snapshot, options)
-        self._cheapest_first = snapshot.policy.strategy == "cheapest"
+        self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
 
     def template(self, candidate: Candidate) -> Room:
         return self.shop.template(candidate)

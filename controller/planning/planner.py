@@ -86,7 +86,7 @@ def draft(snapshot: Snapshot) -> Draft:
         made = _draft(snapshot, found, failed)
         broken = _incomplete(made, failed)
         if not broken:
-            if snapshot.policy.strategy == "cheapest":
+            if snapshot.policy.common_strategy == "cheapest":
                 cheaper = bargain(made.packing, made.packer.shop, made.tally, made.board)
                 made.packing = cheaper or made.packing
             return made

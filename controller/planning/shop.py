@@ -19,6 +19,7 @@ from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
 _PRECISION = 10**9
+_LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
 _NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
 
@@ -145,7 +146,11 @@ class Shop:
 
 
 def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candidate]:
-    strategy = snapshot.policy.strategy
+    """What is preferred first: over all by the strategy of all pools.
+
+    Where a pool has one of its own, its offers change places among themselves only.
+    """
+    strategy = snapshot.policy.common_strategy
     steady = {
         (c.pool.name, c.offer.type.name): c.price
         for c in options
@@ -161,7 +166,7 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
     priced = [(c.price, price(c), c) for c in options]
     near = _near({counted for _, counted, _ in priced})
 
-    def key(one: tuple[Decimal, Decimal, Candidate]) -> tuple[object, ...]:
+    def key(one: tuple[Decimal, Decimal, Candidate], strategy: str = strategy) -> tuple[object, ...]:
         paid, counted, c = one
         market = 0 if c.offer.market == "on-demand" and c.pool.market == "prefer_on_demand" else c.market_rank
         rest = (c.offer.type.name, c.location_rank, c.offer.location, market, c.pool_rank, paid)
@@ -169,9 +174,28 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
             return (near[counted], c.gpus, *rest)
         if strategy == "priority":
             return (c.pool_rank, c.gpus, near[counted], *rest)
+        if strategy == _LISTED:
+            return (_place_in_list(c), c.gpus, near[counted], *rest)
         return (c.gpus, near[counted], *rest)
 
-    return [c for _, _, c in sorted(priced, key=key)]
+    ordered = sorted(priced, key=key)
+    for pool in snapshot.policy.pools:
+        if pool.strategy not in ("", strategy) or pool.strategy == "priority":
+            places = [n for n, (_, _, c) in enumerate(ordered) if c.pool.name == pool.name]
+            own = _LISTED if pool.strategy == "priority" else pool.strategy
+            mine = sorted((ordered[n] for n in places), key=lambda one, own=own: key(one, own))  # type: ignore[misc]
+            for n, one in zip(places, mine, strict=True):
+                ordered[n] = one
+    return [c for _, _, c in ordered]
+
+
+def _place_in_list(candidate: Candidate) -> int:
+    """Where the pool lists the type, or its model."""
+    pool, kind = candidate.pool, candidate.offer.type
+    for listed, name in ((pool.instance_types, kind.name), (pool.gpu_models, kind.model)):
+        if listed:
+            return [each.upper() for each in listed].index(name.upper())
+    return 0
 
 
 def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:
