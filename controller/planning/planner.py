@@ -28,7 +28,7 @@ from controller.planning.choice import Candidate, candidates
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
-from controller.planning.explain import why_not
+from controller.planning.explain import Question, why_not
 from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
 from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free
@@ -179,10 +179,8 @@ def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str
 
 
 def _why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    objection = made.packing.unplaced[ask.pod.key]
-    if objection is None:
-        objection = why_not(made.snapshot, ask, made.options, made.packer.template, made.board)
-    return objection
+    question = Question(made.snapshot, ask, made.packer.template, made.board, made.packing.tally)
+    return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
 
 
 def _finished(made: Draft) -> Plan:
@@ -310,14 +308,15 @@ def _buy(made: Draft) -> list[Launch]:
         launch = _launch(room, f"{count} pod{'s' * (count != 1)} on {rest}")
         actions.append(launch)
         told.update(dict.fromkeys(launch.pods, why))
-    slow: dict[int, Explanation] = {}
+    slow: dict[tuple[int, str, str], Explanation] = {}
     for ask in made.left:
         if ask.pod.key not in made.packing.unplaced:
             continue
-        objection = slow.get(ask.kind) or _why_unplaced(made, ask)
-        if made.packing.unplaced[ask.pod.key] is None:
-            slow[ask.kind] = objection
-        told[ask.pod.key] = objection
+        limit = made.packing.unplaced[ask.pod.key]
+        alike = (ask.kind, ask.pod.namespace, limit.message if limit is not None else "")
+        if alike not in slow:
+            slow[alike] = _why_unplaced(made, ask)
+        told[ask.pod.key] = slow[alike]
     return actions
 
 
