@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import msgspec
 
@@ -39,6 +40,7 @@ from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
+from controller.planning.price_floor import price_floor
 from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import Sites, existing
 
@@ -234,8 +236,15 @@ def _finished(made: Draft) -> Plan:
         pods=dict(sorted(told.items())),
         machines=dict(sorted(machines_told.items())),
         pools=dict(sorted((free.told | minimum.told).items())),
+        price_floor=_price_floor(made),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def _price_floor(made: Draft) -> Decimal | None:
+    if made.snapshot.policy.common_strategy != "cheapest" or not made.packing.rooms:
+        return None
+    return price_floor(made.packing, made.packer.shop, made.board)
 
 
 def runs_on(pod: Pod, room: Room) -> bool:
