@@ -62,6 +62,7 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         scheduler_names=settings.planning.scheduler_names,
         priority_cutoff=settings.planning.priority_cutoff,
         ignore_namespaces=settings.planning.ignore_namespaces,
+        min_pod_age=settings.planning.min_pod_age.total_seconds(),
         gangs_in_one_location=settings.planning.gangs_in_one_location,
         quota_messages=settings.planning.quota_messages,
         default_spreads=tuple(

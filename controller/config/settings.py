@@ -21,6 +21,7 @@ from controller.config.removal import Disruption, ScaleDown
 from controller.config.section import Section, without_nulls
 from controller.config.values import (
     Count,
+    Duration,
     Flag,
     Money,
     Name,
@@ -137,6 +138,10 @@ class Planning(Section):
     )
     ignore_namespaces: tuple[Text, ...] = Field(
         (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
+    )
+    min_pod_age: Duration = Field(
+        timedelta(0),
+        description="Pods younger than this buy nothing yet, unless they say otherwise (gpu-autoscaler/min-age); 0, because a GPU pod mostly waits for a machine. More where other programs make room, or pods come and go.",
     )
     quota_messages: Annotated[
         tuple[str, ...], PlainValidator(parse_patterns), PlainSerializer(list, when_used="json")

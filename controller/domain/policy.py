@@ -155,6 +155,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
+    min_pod_age: float = 0  # seconds that a pod waits before anything is bought for it
     gangs_in_one_location: bool = False
     default_spreads: tuple[DefaultSpread, ...] = ()
     fractions: str = ""  # kai: its shares of a GPU are demand

@@ -78,11 +78,9 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         gang = gang_of.get(pod.key) if gang_of else None
         if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
             found.told[pod.key] = why
-        elif (age := _min_age(shape.annotations)) and (ready_at := pod.created + age) > snapshot.now:
-            found.told[pod.key] = Explanation(
-                Reason.TOO_YOUNG, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
-            )
-            wakes.append(ready_at)
+        elif (young := _too_young(pod, snapshot)) is not None:
+            wakes.append(young[0])
+            found.told[pod.key] = Explanation(Reason.TOO_YOUNG, young[1])
         elif (why := quota.blocks(pod)) is not None:
             found.told[pod.key] = why
         elif gang is None and shape.owner_uid in incomplete:
@@ -167,14 +165,16 @@ def _gpus(shape: PodShape, declared: frozenset[str]) -> int:
     return sum(units for name, units in shape.requests.items() if is_accelerator(name, declared))
 
 
-def _min_age(annotations: Mapping[str, str]) -> float:
-    if not annotations:
-        return 0.0
-    for key in (names.POD_MIN_AGE, names.CA_POD_DELAY):
-        seconds = duration(annotations.get(key, ""))
+def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:
+    """When it is old enough, and who says so; the pod's own word goes before the setting."""
+    age, words = snapshot.policy.min_pod_age, "planning.min_pod_age asks that pods wait for a while first"
+    for key in (names.POD_MIN_AGE, names.CA_POD_DELAY) if pod.shape.annotations else ():
+        seconds = duration(pod.shape.annotations.get(key, ""))
         if seconds is not None:
-            return seconds
-    return 0.0
+            age, words = seconds, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
+            break
+    ready_at = pod.created + age
+    return (ready_at, words) if age and ready_at > snapshot.now else None
 
 
 def _jobs_being_created(snapshot: Snapshot, wake: list[float]) -> set[str]:
