@@ -480,3 +480,52 @@ def test_as_many_gangs_as_there_is_room_for_are_served_and_the_others_stand_in_n
     codes = [why.code for why in decided.pods.values()]
     assert codes.count(Reason.GANG_INCOMPLETE) == 15
     assert decided.pods["default/small"].code in (Reason.FITS_NOW, Reason.LAUNCHING)
+
+
+def in_workload(*pods: tuple[str, str], parts: dict[str, int] | None = None, **more: Any) -> Snapshot:
+    """Pods by pod group and replica key, in a Workload of Kubernetes 1.35."""
+    found = PodGroup(namespace="default", name="wl", system="workload", parts=parts or {})
+    waiting = tuple(pod(f"m{n}", workload=f"wl/{part}/{key}") for n, (part, key) in enumerate(pods))
+    return world(offers=offers(A1), pods=waiting, pod_groups=(found,) if parts else (), **more)
+
+
+WORKERS = {"workers": 2, "leader": 1, "loose": 0}
+
+
+@pytest.mark.parametrize(
+    ("pods", "launches"),
+    [
+        ([("workers", ""), ("workers", "")], 2),
+        ([("workers", "")], 0),
+        ([("workers", "0"), ("workers", "1")], 0),  # each replica is a gang of its own
+        ([("workers", "0"), ("workers", "1"), ("workers", "0"), ("workers", "1")], 4),
+        ([("leader", "")], 1),
+        ([("loose", ""), ("loose", "")], 2),
+    ],
+)
+def test_the_pod_groups_of_a_workload_are_gangs(pods: list[tuple[str, str]], launches: int) -> None:
+    assert len(bought(plan(in_workload(*pods, parts=WORKERS, now=NOW + 60)))) == launches
+
+
+def test_pods_of_a_workload_that_are_of_use_one_by_one_are_no_gang() -> None:
+    two = in_workload(
+        ("loose", ""), ("loose", ""), parts=WORKERS, policy=policy(pool(max=1), max_overshoot=0)
+    )
+    assert len(bought(plan(two))) == 1
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (in_workload(("workers", "")), "Workload default/wl is not to be seen"),
+        (in_workload(("other", ""), parts=WORKERS), "Workload default/wl has no pod group other"),
+        (
+            in_workload(("workers", ""), parts=WORKERS, unreadable=("workloads.scheduling.k8s.io",)),
+            "may not read workloads.scheduling.k8s.io",
+        ),
+    ],
+)
+def test_a_workload_that_does_not_tell_is_not_guessed(snapshot: Snapshot, words: str) -> None:
+    decided = plan(snapshot)
+    assert not bought(decided)
+    assert words in decided.pods["default/m0"].message
