@@ -137,7 +137,9 @@ def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation
 
 def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:
     """By priority, then gangs (whole, largest first), then GPUs and CPU descending; then age and name."""
-    gpus = {id(shape): _gpus(shape, declared) for shape in {id(pod.shape): pod.shape for pod in pods}.values()}
+    gpus = {
+        id(shape): _gpus(shape, declared) for shape in {id(pod.shape): pod.shape for pod in pods}.values()
+    }
     together: dict[str, tuple[int, int, float]] = {}
     for pod in pods if gang_of else ():
         gang = gang_of.get(pod.key)
