@@ -7,21 +7,24 @@ machine would. Gangs are seated whole or not at all, if need be in one location 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from controller.domain import names
 from controller.domain.plan import Explanation
 from controller.domain.reason import Reason
+from controller.domain.resources import Resources
 from controller.planning import improving
 from controller.planning.board import Board, Profile
 from controller.planning.census import COMING, POSSIBLE
 from controller.planning.fit import Ask, enough
 from controller.planning.gangs import Gang
 from controller.planning.limits import Tally
+from controller.planning.shedding import Shedding
 from controller.planning.shop import Shop
 from controller.planning.workshop import New, Packing, Workshop
 
-_SAMPLE = 4  # machines that are priced exactly before one of them grows
+_SAMPLE = 10  # machines that are priced exactly before one of them grows
+_LOST = 0.5  # of its price, what is left over on a machine in one resource only
 _PARTS = 4  # of what a pod needs, by which machines are told apart that nearly hold it
 
 
@@ -64,13 +67,10 @@ class Attempt(Workshop):
             self.expect(waiting)
             self._fill(waiting)
             improving.exchange(self)
-            if self.unplaced:
-                waiting = [ask for ask in waiting if ask.pod.key in self.unplaced]
-            else:
-                waiting = []
+            waiting = [ask for ask in waiting if ask.pod.key in self.unplaced] if self.unplaced else []
         self.unplaced |= improving.dissolve(self)
         if self.growing:
-            improving.round_off(self)
+            Shedding(self).run()
         if self._elsewhere is not None:
             improving.spread(self, self._elsewhere.copy())
 
@@ -281,39 +281,53 @@ class Attempt(Workshop):
                 options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
         return None, objection
 
-    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
-        """Let the machine grow whose price rises least, if that is no more than another machine costs."""
-        shop = self.shop
-        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
-        best: tuple[int, New, int, int] | None = None
-        looked, share, near = 0, _PARTS, 0
-        allowed = profile.offers & offers & shop.buyable
+    def _sample(self, needs: Resources, among: int) -> Iterator[New]:
+        """Those that lack the least first."""
+        share = near = looked = 0
         while looked < _SAMPLE:
-            while not near and share:
-                # Those that lack the least first.
-                share -= 1
-                part = {name: units * share // _PARTS for name, units in ask.needs.items()}
-                near = self.board.sizes.holding(part, growing)
-                growing &= ~near
+            while not near and share < _PARTS:
+                share += 1
+                part = {name: units * (_PARTS - share) // _PARTS for name, units in needs.items()}
+                near = self.board.sizes.holding(part, among)
+                among &= ~near
             if not near:
-                break
+                return
             bit = near & -near
             near ^= bit
-            machine = self.at[bit.bit_length() - 1]
+            looked += 1
+            yield self.at[bit.bit_length() - 1]
+
+    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
+        """Let the machine grow that it costs least, if its price rises by no more than another machine costs.
+
+        What a machine has left of all resources is of use to other pods; of one only, it is half lost.
+        """
+        shop, needs = self.shop, ask.needs
+        worth = [(name, shop.worth[name]) for name in needs if name in shop.worth]
+        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
+        best: tuple[float, New, int, int] | None = None
+        allowed = profile.offers & offers & shop.buyable
+        for machine in self._sample(needs, growing):
             left = machine.offers & allowed
             if not left:
                 if not machine.offers & profile.offers:
                     key = profile.offers
-                    self._no_use[key] = self._no_use.get(key, 0) | bit
+                    self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
                 continue
-            left &= shop.holding(ask.needs, machine.used)
+            used = machine.used
+            left &= shop.holding(needs, used)
             if not left:
                 continue
-            looked += 1
             offer = shop.best(left)
             rise = shop.price[offer] - shop.price[machine.offer]
-            if (most is None or rise <= most) and (best is None or rise < best[0]):
-                best = (rise, machine, offer, left)
+            if most is not None and rise > most:
+                continue
+            free, there = shop.free[offer], self.board.free[machine.number]
+            before = min([there[name] * each for name, each in worth], default=0.0)
+            after = min([(free[n] - used.get(n, 0) - needs[n]) * each for n, each in worth], default=0.0)
+            cost = rise + _LOST * (before - after)
+            if best is None or cost < best[0]:
+                best = (cost, machine, offer, left)
         if best is None:
             return False
         _, machine, offer, left = best

@@ -118,7 +118,7 @@ class Board:
         self._spare: list[int] = []  # places that new machines have left
         self._number: dict[str, int] = {}
         self._spreading: set[Census] = set()  # those that count for spreading, where pods that leave do not
-        self._spread_at_most: dict[Census, int] = {}
+        self.spread_at_most: dict[Census, int] = {}
         needs: dict[str, set[int]] = {}
         for ask in asks:
             for name, units in ask.needs.items():
@@ -271,8 +271,8 @@ class Board:
             census = self._census(who, spread.topology_key, b"spread " + text, nodes, offers)
             self._spreading.add(census)
             if spread.hard:
-                known = self._spread_at_most.get(census, spread.max_skew)
-                self._spread_at_most[census] = min(known, spread.max_skew)
+                known = self.spread_at_most.get(census, spread.max_skew)
+                self.spread_at_most[census] = min(known, spread.max_skew)
             itself = int(who.matches(space, shape.labels, self._spaces))
             (profile.spreads if spread.hard else profile.soft_spreads).append(
                 Spreading(spread, census, itself)
@@ -459,14 +459,6 @@ class Board:
         places, sold = self.domains(census.key, fine)
         return places | self.unpinned[census.key], sold, sold
 
-    def filled(self, profile: Profile) -> int:
-        """Places where one more such pod would be too many for a pod there that is spread over hosts."""
-        found = 0
-        for census in profile.feeds:
-            if census.by_host and (most := self._spread_at_most.get(census)) is not None:
-                found |= census.holds_more_than(most - 1)
-        return found
-
     def free_ports(self, profile: Profile) -> int:
         """Places where another pod holds one of its ports."""
         found = 0
@@ -610,8 +602,8 @@ class Board:
             known = self.looks.by(key)
             known.clear()
             known.update(by)
-        for census, census.counts, census.levels, census.total, census.eligible in mark.censuses:
-            pass
+        for census, counts, levels, total, eligible in mark.censuses:
+            census.counts, census.levels, census.total, census.eligible = counts, levels, total, eligible
         self._volumes = mark.volumes
         del self.free[mark.places :]
         self.sizes.cut(mark.places)

@@ -24,6 +24,8 @@ from controller.planning.room import Room
 from controller.planning.shop import Shop
 from controller.planning.workshop import Packing, bits
 
+_SMALL = 0.7  # of the mean, and less: pods that fill what others leave
+_LAST = 9
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -113,10 +115,17 @@ class Packer:
 
 
 def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
-    """Within priority, gang and GPUs: whoever has the strictest rules about other pods first, then by size."""
-    if not any(profile.ruled for profile in board.profiles.values()):
+    """Within priority, gang and GPUs: whoever has the strictest rules about other pods first, then by size.
+
+    Pods that want much of one resource take turns with those that want much of another, so that machines are
+    filled in all of them. Small pods come last, whatever their rules: they fill what is left over. Pods that want
+    a host each begin with the smallest, as each of them opens a machine that others may join.
+    """
+    if not pods or not any(profile.ruled for profile in board.profiles.values()):
         return list(pods)
     strictness = {number: _strictness(profile) for number, profile in board.profiles.items()}
+    shares = _shares(pods)
+    small = _SMALL * sum(sum(shares[ask.kind].values()) for ask in pods) / len(pods)
     found: list[Ask] = []
     at = 0
     while at < len(pods):
@@ -133,9 +142,47 @@ def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
                 and (pods[end].pod.shape.priority, pods[end].scarce) == key
             ):
                 end += 1
-        found += sorted(pods[at:end], key=lambda ask: strictness[ask.profile])
+        turns: dict[int, list[tuple[float, str, Ask]]] = {}
+        for ask in pods[at:end]:
+            share, strict = shares[ask.kind], strictness[ask.profile]
+            size = sum(share.values())
+            most = max(share, key=lambda name: share[name], default="")
+            turn = strict if strict == 0 or size > small else _LAST
+            turns.setdefault(turn, []).append((size, most, ask))
+        for turn in sorted(turns):
+            found += _taking_turns(turns[turn]) if turn else _smallest_first(turns[turn])
         at = end
     return found
+
+
+def _smallest_first(some: Sequence[tuple[float, str, Ask]]) -> list[Ask]:
+    return [ask for _, _, ask in sorted(some, key=lambda one: one[0])]
+
+
+def _taking_turns(some: Sequence[tuple[float, str, Ask]]) -> list[Ask]:
+    """Largest first among those that want the most of the same resource."""
+    by: dict[str, list[tuple[float, str, Ask]]] = {}
+    for one in sorted(some, key=lambda one: -one[0]):
+        by.setdefault(one[1], []).append(one)
+    line = [
+        ((number + 0.5) / len(same), name, ask)
+        for name, same in by.items()
+        for number, (_, _, ask) in enumerate(same)
+    ]
+    return [ask for _, _, ask in sorted(line, key=lambda one: one[:2])]
+
+
+def _shares(pods: Sequence[Ask]) -> dict[int, dict[str, float]]:
+    """By kind: how much of what all ask for is its own, of resources that they do not all ask alike."""
+    kinds = {ask.kind: ask.needs for ask in pods}
+    count = Counter(ask.kind for ask in pods)
+    total: dict[str, int] = {}
+    for kind, needs in kinds.items():
+        for name, units in needs.items():
+            total[name] = total.get(name, 0) + units * count[kind]
+    first = next(iter(kinds.values()), {})
+    differ = [n for n in sorted(total) if any(needs.get(n, 0) != first.get(n, 0) for needs in kinds.values())]
+    return {kind: {n: needs.get(n, 0) / total[n] for n in differ} for kind, needs in kinds.items()}
 
 
 def _strictness(profile: Profile) -> int:

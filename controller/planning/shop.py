@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 from controller.domain.plan import Snapshot
 from controller.domain.reason import Reason
@@ -122,6 +123,14 @@ class Shop:
     def one_size(self) -> bool:
         """Whether no machine has more GPUs than another."""
         return len(self._of_gpus) < 2
+
+    @cached_property
+    def worth(self) -> dict[str, float]:
+        """What one unit of each resource costs on the dearest machine, if nothing else did."""
+        if not self.price:
+            return {}
+        dearest = max(range(len(self.price)), key=lambda number: self.price[number])
+        return {name: self.price[dearest] / units for name, units in self.free[dearest].items() if units}
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
