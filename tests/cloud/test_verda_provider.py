@@ -658,6 +658,39 @@ async def test_a_list_of_disks_that_is_cut_is_refused(server: Stub, world: World
     assert (await failure(world.cloud.volumes())).reason is Reason.UNAVAILABLE
 
 
+@pytest.mark.parametrize("path", ["/volumes", "/volumes/trash"])
+@pytest.mark.parametrize("row", [{"name": "n", "status": "detached"}, {"id": 7, "name": "n"}, None, "a"])
+async def test_a_list_with_a_disk_that_cannot_be_read_is_refused(
+    server: Stub, world: World, path: str, row: Any
+) -> None:
+    """It may be the one whose absence would end a record."""
+    server.on("GET", "/volumes", Reply(200, []))
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    server.on("GET", path, Reply(200, [{"id": "a"}, row]))
+    assert (await failure(world.cloud.volumes())).reason is Reason.UNAVAILABLE
+
+
+async def test_a_list_of_all_scripts_with_one_that_cannot_be_read_is_refused(
+    server: Stub, world: World
+) -> None:
+    server.on("GET", "/scripts", Reply(200, [{"id": "a", "name": "x"}, {"name": "broken"}]))
+    assert (await failure(world.cloud.scripts(""))).reason is Reason.UNAVAILABLE
+
+
+async def test_a_disk_that_is_gone_for_good_is_none_wherever_it_is_listed(server: Stub, world: World) -> None:
+    server.on("GET", "/volumes", Reply(200, [{"id": "a", "status": "deleted", "is_permanently_deleted": True}]))
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    assert (await world.cloud.volumes()).listed == ()
+
+
+@pytest.mark.parametrize("shown", ["00000000-0000-4000-8000-000000000000", "x"])
+async def test_an_answer_about_another_machine_says_nothing_of_ours(
+    server: Stub, world: World, shown: str
+) -> None:
+    server.on("GET", f"/instances/{ID}", Reply(200, {"id": shown, "status": "discontinued"}))
+    assert (await failure(world.cloud.instance(ID))).reason is Reason.UNAVAILABLE
+
+
 async def test_a_disk_is_deleted_for_good(server: Stub, world: World) -> None:
     server.on("DELETE", f"/volumes/{ID}", Reply(202), refusal(400, "x", "x is already permanently deleted"))
     assert await world.cloud.delete_volume(ID) == Happened(ID)
