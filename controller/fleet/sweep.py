@@ -85,7 +85,9 @@ async def find(
         try:
             maker = await cloud.instance(disk.instance_id) if disk.instance_id else None
         except CloudError as error:
-            left.append(f"disk {disk.id} ({disk.name}) stays until its machine can be asked for: {error.message}")
+            left.append(
+                f"disk {disk.id} ({disk.name}) stays until its machine can be asked for: {error.message}"
+            )
             continue
         if disk in disks:
             if maker is None or maker.state == "gone":
@@ -99,7 +101,9 @@ async def find(
     return Orphans(scripts, tuple(loose), tuple(left))
 
 
-async def remove(cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True) -> tuple[str, ...]:
+async def remove(
+    cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True
+) -> tuple[str, ...]:
     """Ask for it all; returns what a person should know of."""
     refused = []
     for script in orphans.scripts:

@@ -678,7 +678,9 @@ async def test_a_list_of_all_scripts_with_one_that_cannot_be_read_is_refused(
 
 
 async def test_a_disk_that_is_gone_for_good_is_none_wherever_it_is_listed(server: Stub, world: World) -> None:
-    server.on("GET", "/volumes", Reply(200, [{"id": "a", "status": "deleted", "is_permanently_deleted": True}]))
+    server.on(
+        "GET", "/volumes", Reply(200, [{"id": "a", "status": "deleted", "is_permanently_deleted": True}])
+    )
     server.on("GET", "/volumes/trash", Reply(200, []))
     assert (await world.cloud.volumes()).listed == ()
 

@@ -274,7 +274,11 @@ async def test_what_is_gone_or_may_be_is_no_trouble_of_a_sweep() -> None:
     world = World()
     world.account.volumes["d-1"] = disk()
     controller = await started(world)
-    for outcome in (Refused(Reason.ALREADY_GONE, "gone"), Unknown("lost"), Refused(Reason.NOT_ALLOWED_YET, "attached")):
+    for outcome in (
+        Refused(Reason.ALREADY_GONE, "gone"),
+        Unknown("lost"),
+        Refused(Reason.NOT_ALLOWED_YET, "attached"),
+    ):
         controller.hands.faults["delete_volume"] = [outcome]
         orphans = sweep.Orphans((), (world.account.volumes["d-1"],))
         assert await sweep.remove(controller.hands, orphans) == ()

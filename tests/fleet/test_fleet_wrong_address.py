@@ -71,7 +71,9 @@ class Scene(World):
             if not controller.fleet.rebuilt:
                 return
             await controller.fleet.advance()
-            snapshot = picture.take(controller.fleet.policy, controller.hands, controller.fleet, self.time.now)
+            snapshot = picture.take(
+                controller.fleet.policy, controller.hands, controller.fleet, self.time.now
+            )
             await controller.fleet.apply(controller.fleet.possible(make_plan(snapshot)).actions)
 
     async def comes_to(self, controller: Controller, what: Callable[[], bool], within: float = 1200) -> None:
