@@ -84,9 +84,10 @@ class Ledger:
         """A join token that was mended ends what was given up at once. Asked for only while there is any."""
         if not (self.given_up or self.in_vain):
             return
-        async with self._lock:
-            before = self._starting
-            self._starting = await starting_now(self._writer, self._settings, self._secrets, before)
+        before = self._starting
+        now = await starting_now(self._writer, self._settings, self._secrets, before)
+        if self._starting == before:  # else it was read again meanwhile
+            self._starting = now
             self._forget_other_ways(before)
 
     def _forget_other_ways(self, before: str) -> None:
