@@ -37,7 +37,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     )
     heard = set() if everywhere else _with_a_say(view, waiting, declared)
     nodes = [
-        node
+        fleet.node_as_marked(node) if node.name in names else node
         for node in view.nodes()
         if everywhere
         or node.name in names
