@@ -87,7 +87,7 @@ class Program:
             decoder=self.view.decoder,
         )
         self.lease = Lease(
-            connection,
+            connection.apart(),
             namespace=policy.namespace,
             identity=identity,
             clock=now.monotonic,
