@@ -11,19 +11,18 @@ from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-_MOST = 64
 
 
-def remembered(work: Callable[[K], V]) -> Callable[[K], V]:
-    """`work`, which must be pure and whose answer nobody changes."""
+def remembered(work: Callable[[K], V], most: int = 4) -> Callable[[K], V]:
+    """`work`, which must be pure and whose answer nobody changes; the `most` latest arguments are held."""
     known: dict[int, tuple[K, V]] = {}
 
     def ask(of: K) -> V:
         found = known.get(id(of))
         if found is not None:
             return found[1]
-        if len(known) >= _MOST:
-            known.clear()
+        if len(known) >= most:
+            known.pop(next(iter(known)))
         answer = work(of)
         known[id(of)] = (of, answer)
         return answer

@@ -91,6 +91,7 @@ class Fleet:
         """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
         await self.ledger.load()
         self._account.known()
+        self.flights.idle_marks.forget_all()
         await self.refresh_catalogue()
         inventory, number = await self._list()
         if not inventory.complete:

@@ -63,6 +63,10 @@ class IdleMarks:
     def forget(self, name: str) -> None:
         self._marks.pop(name, None)
 
+    def forget_all(self) -> None:
+        """Somebody else may have led meanwhile: what the Nodes say is newer than what is remembered."""
+        self._marks.clear()
+
     def follow(self, there: Container[str]) -> None:
         """Write what is not written yet; believe the Node again where it had time to show what was.
 

@@ -65,4 +65,4 @@ def _types(offers: tuple[Offer, ...]) -> dict[str, InstanceType]:
     return {offer.type.name: offer.type for offer in reversed(offers)}
 
 
-_made_with = remembered(made_with)
+_made_with = remembered(made_with, most=1000)  # one for each pool

@@ -199,6 +199,28 @@ async def test_without_the_lease_nothing_is_remembered_and_nothing_is_written() 
     assert not controller.hands.did("annotate")
 
 
+async def test_a_mark_that_was_never_written_is_not_written_after_somebody_else_led() -> None:
+    """The machine may have been used meanwhile: what the Node says then is newer."""
+    world, controller, (machine,) = await ready(cooldown=NEVER)
+    really = controller.hands.annotate
+
+    async def refused(node: str, changes: object) -> None:
+        raise ClusterError("unreachable", "the API server is away")
+
+    controller.hands.annotate = refused  # type: ignore[assignment]
+    await world.run(controller, 20)
+    await controller.lose_lease()
+    await controller.look()
+    controller.hands.annotate = really  # type: ignore[method-assign]
+    await world.time.advance(3600)
+    controller.leads = True
+    back = world.time.now
+    await world.run(controller, 60)
+    since = idle_since(world, machine)
+    assert since is not None
+    assert since >= back
+
+
 @pytest.mark.parametrize("seed", range(25))
 async def test_of_machines_that_are_ripe_a_smaller_one_never_goes_before_a_larger_one(seed: int) -> None:
     """Whatever the lag of the watch, failing writes and short uses: ripe is what was unused for the cooldown."""
