@@ -171,6 +171,7 @@ class Seating(Workshop):
         """
         shop, needs = self.shop, ask.needs
         worth = [(name, shop.worth[name]) for name in needs if name in shop.worth]
+        board_free, dearest = self.board.free, float(shop.dearest) if worth else 0.0
         most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
         allowed = profile.offers & offers & shop.buyable
@@ -189,9 +190,11 @@ class Seating(Workshop):
             rise = shop.price[offer] - shop.price[machine.offer]
             if most is not None and rise > most:
                 continue
-            free, there = shop.free[offer], self.board.free[machine.number]
-            before = min([there[name] * each for name, each in worth], default=0.0)
-            after = min([(free[n] - used.get(n, 0) - needs[n]) * each for n, each in worth], default=0.0)
+            free, there = shop.free[offer], board_free[machine.number]
+            before = after = dearest
+            for name, each in worth:
+                before = min(before, there[name] * each)
+                after = min(after, (free[name] - used.get(name, 0) - needs[name]) * each)
             cost = rise + _LOST * (before - after)
             if best is None or cost < best[0]:
                 best = (cost, machine, offer, left)

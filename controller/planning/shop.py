@@ -112,10 +112,8 @@ class Shop:
             if at == len(levels):
                 return 0
             found &= self._sets[name][at]
-        if more:
-            rest = {name: units for name, units in more.items() if name not in needs}
-            if rest:
-                return found & self.holding(rest)
+        if more and not more.keys() <= needs.keys():
+            found &= self.holding({name: units for name, units in more.items() if name not in needs})
         return found if found != -1 else self.looks.everywhere
 
     @property
@@ -124,12 +122,17 @@ class Shop:
         return len(self._of_gpus) < 2
 
     @cached_property
+    def dearest(self) -> int:
+        return max(self.price, default=0)
+
+    @cached_property
     def worth(self) -> dict[str, float]:
-        """What one unit of each resource costs on the dearest machine, if nothing else did."""
+        """What one unit costs on the dearest machine, if nothing else did, of what larger machines have more of."""
         if not self.price:
             return {}
-        dearest = max(range(len(self.price)), key=lambda number: self.price[number])
-        return {name: self.price[dearest] / units for name, units in self.free[dearest].items() if units}
+        dearest = self.price.index(self.dearest)
+        free = self.free[dearest]
+        return {n: self.price[dearest] / free[n] for n in free if free[n] and len(self._levels[n]) > 1}
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
