@@ -6,6 +6,7 @@ machine would.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from controller.domain import names
@@ -170,8 +171,9 @@ class Seating(Workshop):
         What a machine has left of all resources is of use to other pods; of one only, it is half lost.
         """
         shop, needs = self.shop, ask.needs
-        worth = [(name, shop.worth[name]) for name in needs if name in shop.worth]
-        board_free, dearest = self.board.free, float(shop.dearest) if worth else 0.0
+        scarce = [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()]
+        others = {name: units for name, units in needs.items() if name not in shop.worth}
+        board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
         most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
         allowed = profile.offers & offers & shop.buyable
@@ -183,18 +185,30 @@ class Seating(Workshop):
                     self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
                 continue
             used = machine.used
-            left &= shop.holding(needs, used)
-            if not left:
+            for name, units, _, levels, offered in scarce:
+                amount = units + used.get(name, 0)
+                if not amount:
+                    continue
+                at = bisect_left(levels, amount)
+                if at == len(levels):
+                    left = 0
+                    break
+                left &= offered[at]
+            if not left or (others and not enough(others, board_free[machine.number])):
                 continue
-            offer = shop.best(left)
+            offer = (left & -left).bit_length() - 1
             rise = shop.price[offer] - shop.price[machine.offer]
             if most is not None and rise > most:
                 continue
             free, there = shop.free[offer], board_free[machine.number]
             before = after = dearest
-            for name, each in worth:
-                before = min(before, there[name] * each)
-                after = min(after, (free[name] - used.get(name, 0) - needs[name]) * each)
+            for name, units, each, _, _ in scarce:
+                if not units:
+                    continue
+                if (was := there.get(name, 0) * each) < before:
+                    before = was
+                if (rest := (free.get(name, 0) - used.get(name, 0) - units) * each) < after:
+                    after = rest
             cost = rise + _LOST * (before - after)
             if best is None or cost < best[0]:
                 best = (cost, machine, offer, left)

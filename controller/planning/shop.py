@@ -121,18 +121,27 @@ class Shop:
         """Whether no machine has more GPUs than another."""
         return len(self._of_gpus) < 2
 
+    def steps(self, name: str) -> tuple[list[int], list[int]]:
+        """The amounts that some offer has, ascending, and the offers that have at least so much."""
+        return self._levels[name], self._sets[name]
+
     @cached_property
     def dearest(self) -> int:
         return max(self.price, default=0)
 
     @cached_property
     def worth(self) -> dict[str, float]:
-        """What one unit costs on the dearest machine, if nothing else did, of what larger machines have more of."""
+        """What one unit costs on the dearest machine, if nothing else did, of what not all have alike."""
         if not self.price:
             return {}
         dearest = self.price.index(self.dearest)
         free = self.free[dearest]
-        return {n: self.price[dearest] / free[n] for n in free if free[n] and len(self._levels[n]) > 1}
+        every = self.looks.everywhere
+        return {
+            name: self.price[dearest] / max(1, free.get(name, 0))
+            for name, levels in self._levels.items()
+            if len(levels) > 1 or self._sets[name][0] != every
+        }
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
