@@ -113,10 +113,8 @@ class Shop:
             if at == len(levels):
                 return 0
             found &= self._sets[name][at]
-        if more:
-            rest = {name: units for name, units in more.items() if name not in needs}
-            if rest:
-                return found & self.holding(rest)
+        if more and not more.keys() <= needs.keys():
+            found &= self.holding({name: units for name, units in more.items() if name not in needs})
         return found if found != -1 else self.looks.everywhere
 
     @property
@@ -124,13 +122,27 @@ class Shop:
         """Whether no machine has more GPUs than another."""
         return len(self._of_gpus) < 2
 
+    def steps(self, name: str) -> tuple[list[int], list[int]]:
+        """The amounts that some offer has, ascending, and the offers that have at least so much."""
+        return self._levels[name], self._sets[name]
+
+    @cached_property
+    def dearest(self) -> int:
+        return max(self.price, default=0)
+
     @cached_property
     def worth(self) -> dict[str, float]:
-        """What one unit of each resource costs on the dearest machine, if nothing else did."""
+        """What one unit costs on the dearest machine, if nothing else did, of what not all have alike."""
         if not self.price:
             return {}
-        dearest = max(range(len(self.price)), key=lambda number: self.price[number])
-        return {name: self.price[dearest] / units for name, units in self.free[dearest].items() if units}
+        dearest = self.price.index(self.dearest)
+        free = self.free[dearest]
+        every = self.looks.everywhere
+        return {
+            name: self.price[dearest] / max(1, free.get(name, 0))
+            for name, levels in self._levels.items()
+            if len(levels) > 1 or self._sets[name][0] != every
+        }
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
