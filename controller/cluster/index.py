@@ -44,7 +44,8 @@ class PodIndex:
     ) -> None:
         self._wall = wall
         self._steady = steady or wall
-        self._used: dict[str, tuple[float, float]] = {}  # by node: when the last of its users left, by both clocks
+        # By node: when the last of its users left, by both clocks.
+        self._used: dict[str, tuple[float, float]] = {}
         self._declared = frozenset(declared)
         self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
-from controller.cluster import rights
+from controller.cluster import rights, sessions
 from controller.cluster.connection import Connection
 from controller.cluster.credentials import Credentials
 from controller.cluster.protocol import ClusterError
@@ -558,6 +559,33 @@ async def test_a_connection_apart_without_an_answer_ends_the_silent_watches_besi
         assert connection._session is not before
         assert before._client.closed  # nobody used it any more
     assert used[1] is not used[-1]
+
+
+async def test_replaced_certificates_leave_no_session_open_however_many_ask_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response()
+
+    made: list[sessions.Session] = []
+
+    class Slow(sessions.Session):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            made.append(self)
+
+        async def close(self) -> None:
+            await asyncio.sleep(0.01)
+            await super().close()
+
+    monkeypatch.setattr(sessions, "Session", Slow)
+    async with connected(tmp_path, handle) as connection:
+        await connection.request("GET", "/x")
+        known = await connection._credentials.current()
+        connection._credentials._access = replace(known, stamps=(("ca.crt", 2),))
+        await asyncio.gather(*(connection.request("GET", "/x") for _ in range(5)))
+        assert len(made) == 2
+    assert all(session._client.closed for session in made)
 
 
 async def test_a_410_on_a_stream_keeps_its_status(tmp_path: Path) -> None:
