@@ -169,6 +169,7 @@ class Program:
         log.info("lease", extra={"held": held})
         if not held:
             # Whoever leads now continues from the ledger; what is under way here must not go on.
+            self.fleet.forget()
             self._grounded = asyncio.get_running_loop().create_task(self.flights.stop(0))
         self.window.hurry()
 
