@@ -298,6 +298,11 @@ def _stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:
     lately = _lately(record, now)
     found = (
         Stay(
+            now + _HOLD if record.down_at else 0.0,
+            Reason.SWITCHED_BY_HAND,
+            "its Node is not Ready: somebody else may be switching it off; nothing is decided about it",
+        ),
+        Stay(
             record.on_since + switch.min_on,
             Reason.MIN_ON,
             f"idle; it stays on for min_on ({switch.min_on:g} s)",

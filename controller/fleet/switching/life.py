@@ -21,6 +21,8 @@ from controller.fleet.usable import lacking
 DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
+# Why a machine that is on is of no use.
+USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
 
 
@@ -175,7 +177,7 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         if not record.called_at or now <= record.called_at + switch.off_within:
             return record
         words = SENTENCES[Reason.OFF_DEADLINE]
-        keeps = record.reason in (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
+        keeps = record.reason in USELESS
         return replace(
             record,
             again=record.again + 1,
@@ -191,7 +193,10 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer
-    return replace(off(record, now), node_goes=switch.delete_node)
+    record = replace(off(record, now), node_goes=switch.delete_node)
+    if record.reason in USELESS:
+        return record  # why is told until it is tried again
+    return replace(record, reason=None, note="", failures=0, refused_until=0.0)
 
 
 def off(record: Switched, now: float) -> Switched:
