@@ -73,8 +73,8 @@ class Room:
             self.town.nodes[name] = replace(known, provider_id=f"k3s://{name}", ready=box.power == "on")
         return box
 
-    def press(self, name: str, on: bool) -> None:
-        """Power, by whoever presses the button."""
+    def press(self, name: str, on: bool, *, hand: bool = True) -> None:
+        """Power, by whoever presses the button; the laws hold for us alone."""
         box, now = self.boxes[name], self.time.now
         if on and box.power in ("off", "stopping"):
             box.power, box.since = "booting", now
@@ -82,7 +82,7 @@ class Room:
             if not box.stops:
                 return
             box.power, box.since = "stopping", now
-            if used := [p.key for p in self.town.pods.values() if p.node == name and _uses(p)]:
+            if not hand and (used := [p.key for p in self.town.pods.values() if p.node == name and _uses(p)]):
                 self.broken.append(f"{name} is switched off while {used} use its GPUs")
 
     def call(self, name: str, on: bool, key: str) -> str:
@@ -97,7 +97,7 @@ class Room:
         self.calls.append(call)
         if met in ("ok", "lost", "late"):
             self.heard.add(key)
-            self.press(name, on)
+            self.press(name, on, hand=False)
         return met
 
     def wishes(self, on: bool, name: str = "") -> list[str]:
