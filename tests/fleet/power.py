@@ -43,6 +43,7 @@ class Box:
     boot: float = 60.0
     show: float = 20.0
     stop: float = 20.0
+    ours: bool = False  # it was the controller that switched it last
 
 
 @dataclass
@@ -77,7 +78,7 @@ class Room:
         """Power, by whoever presses the button; the laws hold for us alone."""
         box, now = self.boxes[name], self.time.now
         if on and box.power in ("off", "stopping"):
-            box.power, box.since = "booting", now
+            box.power, box.since, box.ours = "booting", now, not hand
         elif not on and box.power in ("on", "booting"):
             if not box.stops:
                 return

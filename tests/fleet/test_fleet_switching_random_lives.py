@@ -53,21 +53,17 @@ class Life:
         room = self.room
         if not call.on or any(known.key == call.key for known in room.calls):
             return
-        # A box that came up without an owner is judged too: power is power.
         coming = [
             box.name
             for box in room.boxes.values()
             if box.name != call.name
             and box.power == "booting"
             and self.time.now - box.since < ON_WITHIN
-            and self._ours(box.name)
+            and box.ours
         ]
         waiting = sum(1 for pod in self.town.pods.values() if not pod.node)
         if len(coming) + 1 > waiting:
             room.broken.append(f"{call.name} is switched on for {waiting} pods while {coming} come")
-
-    def _ours(self, name: str) -> bool:
-        return any(c.on and c.name == name and c.key in self.room.heard for c in self.room.calls)
 
     async def happen(self) -> None:
         rng, room, town = self.rng, self.room, self.town
