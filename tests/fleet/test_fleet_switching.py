@@ -391,6 +391,22 @@ async def test_a_machine_that_left_the_settings_is_forgotten_as_it_is() -> None:
     assert world.room.calls == []
 
 
+@pytest.mark.parametrize("power", [Power.OFF, Power.DRAINING, Power.FALLING])
+async def test_one_that_leaves_the_settings_keeps_no_taint_of_ours(power: Power) -> None:
+    from msgspec.structs import replace
+
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", power, step=1.0)
+    calls = len(world.room.calls)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 300)
+    assert operator.ledger.switched == {}
+    assert world.town.nodes["w1"].taints == ()
+    assert len(world.room.calls) == calls
+
+
 async def test_a_node_that_never_was_there_is_registered_by_the_machine() -> None:
     world = Cabinet(switch("w1", 1))
     world.room.add("w1", 1, node=False)

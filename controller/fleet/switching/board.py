@@ -135,9 +135,8 @@ class Switchboard:
     def judge(self) -> None:
         """Follow every machine by what is seen now; the records are stored by the caller."""
         now = self._clock()
-        for name in self._ledger.switched.keys() - {switch.name for switch in self.switches}:
-            log.info("a switched machine is no longer in the settings", extra={"machine": name})
-            self._ledger.drop_switched(name)
+        for name in self._left():
+            self._forget(name, now)
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -148,6 +147,18 @@ class Switchboard:
             after = step(self._unless_pointless(before, now), seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
+
+    def _left(self) -> set[str]:
+        return self._ledger.switched.keys() - {switch.name for switch in self.switches}
+
+    def _forget(self, name: str, now: float) -> None:
+        """It is no longer in the settings, and stays as it is; our taints go before its record does."""
+        record, node = self._ledger.switched[name], self._view.node(name)
+        if record.power is not Power.OFF:  # whatever is under way for it ends here
+            log.info("a switched machine is no longer in the settings", extra={"machine": name})
+            self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
+        if not self.turning.marked(node) and not self.turning.running(name):
+            self._ledger.drop_switched(name)
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -191,7 +202,10 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                self.turning.taint(switch, seen.node, wanted)
+                self.turning.taint(switch.name, seen.node, wanted)
+        for name in self._left():
+            if (node := self._view.node(name)) is not None:
+                self.turning.taint(name, node, False)
 
     # -- what drivers ask for -------------------------------------------------------------------
 

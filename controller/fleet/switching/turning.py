@@ -113,17 +113,25 @@ class Turning:
         if self._tasks.running(name):
             self._called_off.add(name)
 
-    def taint(self, switch: Switch, node: Node, wanted: bool) -> None:
+    def running(self, name: str) -> bool:
+        return self._tasks.running(name)
+
+    @staticmethod
+    def marked(node: Node | None) -> bool:
+        """Whether a removal has left anything on the Node."""
+        return node is not None and (
+            node.has_taint(HARD.key, HARD.effect)
+            or node.has_taint(SOFT.key, SOFT.effect)
+            or names.NODE_DRAIN_SINCE in node.annotations
+        )
+
+    def taint(self, name: str, node: Node, wanted: bool) -> None:
         """Put the hard taint on its Node, or take ours off, unless a task is at work there."""
-        name = switch.name
         if not self._may_act() or self._tasks.running(name):
             return
-        hard = node.has_taint(HARD.key, HARD.effect)
-        soft = node.has_taint(SOFT.key, SOFT.effect)
-        marked = names.NODE_DRAIN_SINCE in node.annotations
-        if wanted and not hard:
+        if wanted and not node.has_taint(HARD.key, HARD.effect):
             self._tasks.start(f"taint {name}", lambda: self._writer.taint(name, add=(HARD,)))
-        elif not wanted and (hard or soft or marked):
+        elif not wanted and self.marked(node):
             self._tasks.start(f"taint {name}", lambda: self._lift(name))
 
     async def _lift(self, name: str) -> None:
