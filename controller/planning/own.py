@@ -19,7 +19,7 @@ from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.policy import OWN, Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import PODS, Resources, add, is_accelerator, maximum, subtract, total
-from controller.domain.switching import Face, Switch
+from controller.domain.switching import Face, Power, Switch
 from controller.planning import predict
 from controller.planning.fit import with_place
 
@@ -108,10 +108,11 @@ def figures(
     there = offered(policy, pool, offer.type.gpus, face, node)
     daemons = total(with_place(pod.shape.requests) for pod in pods if pod.shape.is_daemon)
     # What is being deleted there is over as soon as its kubelet is back to say so.
+    on = own is not None and own.power == Power.ON  # then this only tells how large it is
     used = total(
         with_place(pod.shape.requests)
         for pod in pods
-        if not pod.shape.is_daemon and pod.deleting_at is None and not pod.finished
+        if not (on or pod.shape.is_daemon or pod.deleting_at is not None or pod.finished)
     )
     overhead = predict.daemon_overhead(snapshot.daemonsets, pool.name, labels, taints)
     return labels, taints, subtract({PODS: predict.MAX_PODS, **there}, add(used, maximum(overhead, daemons)))

@@ -381,5 +381,7 @@ def _about(machine: Machine, called_off: bool) -> Explanation:
         return Explanation(code, SENTENCES[code])
     if machine.phase.on_the_way:
         for_whom = f"for {', '.join(machine.pods)}" if machine.pods else "for its pool's minimum"
+        if is_own(machine) and not machine.pods:
+            return Explanation(Reason.STARTING, machine.note or "its Node is Ready, and its GPUs are awaited")
         return Explanation(Reason.STARTING, f"{machine.phase.value}, {for_whom}")
     return Explanation(Reason.IN_USE, "its Node is not there or not Ready; nothing is decided about it")

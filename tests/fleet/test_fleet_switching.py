@@ -446,3 +446,35 @@ async def test_a_wish_that_was_not_sent_yet_is_dropped_with_its_demand() -> None
     assert operator.power("w1") is Power.OFF
     assert world.room.calls == []
     assert operator.record("w1").ons == ()
+
+
+async def test_a_pod_that_waits_for_a_machine_in_use_is_told_so() -> None:
+    world = Cabinet(switch("w1", 4), switch("w2", 2))
+    world.room.add("w1", 4, power="on")
+    world.room.add("w2", 2)
+    world.town.work = 10_000.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 20)
+    world.town.add_pod("first", gpus=3)
+    await world.run(operator, 10)
+    world.town.add_pod("second", gpus=3)
+    await world.run(operator, 10)
+    told = operator.plan.pods["default/second"]
+    assert (told.code, told.message) == (Reason.IN_USE, "w1: it is on already, and has no room left")
+    assert world.room.calls == []
+
+
+async def test_before_any_record_stands_a_dry_run_sees_the_machines_as_they_are() -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 1), switch("w3", 2))
+    world.room.add("w1", 1, power="on")
+    world.room.add("w2", 1)
+    world.room.add("w3", 2, node=False)
+    operator = world.begin()
+    assert [(s.name, r.power.value) for s, r in operator.board.records()] == [
+        ("w1", "on"),
+        ("w2", "off"),
+        ("w3", "off"),
+    ]
+    assert [m.name for m in operator.fleet.everything()] == ["w1"]
+    assert operator.ledger.switched == {}

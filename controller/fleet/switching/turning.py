@@ -33,6 +33,7 @@ log = logging.getLogger("gpu_autoscaler.fleet")
 
 _AGAIN = (Reason.UNAVAILABLE, Reason.RATE_LIMITED)  # certainly without effect, and worth another try
 _LATER = 30.0
+_WATCH_LAG = 10.0  # a taint that was written is not seen at once
 
 
 class Turning:
@@ -65,6 +66,7 @@ class Turning:
         self._limits = limits
         self._tasks = Tasks(clock, wake)
         self._called_off: set[str] = set()
+        self._tainted: dict[str, tuple[bool, float]] = {}  # by machine: put or lifted last, and when
 
     @property
     def idle(self) -> bool:
@@ -127,16 +129,24 @@ class Turning:
 
     def taint(self, name: str, node: Node, wanted: bool) -> None:
         """Put the hard taint on its Node, or take ours off, unless a task is at work there."""
+        written, at = self._tainted.get(name, (None, 0.0))
+        if written is wanted and 0 <= self._clock() - at < _WATCH_LAG:
+            return
         if not self._may_act() or self._tasks.running(name):
             return
         if wanted and not node.has_taint(HARD.key, HARD.effect):
-            self._tasks.start(f"taint {name}", lambda: self._writer.taint(name, add=(HARD,)))
+            self._tasks.start(f"taint {name}", lambda: self._put(name))
         elif not wanted and self.marked(node):
             self._tasks.start(f"taint {name}", lambda: self._lift(name))
+
+    async def _put(self, name: str) -> None:
+        await self._writer.taint(name, add=(HARD,))
+        self._tainted[name] = (True, self._clock())
 
     async def _lift(self, name: str) -> None:
         await self._writer.taint(name, remove=(SOFT, HARD))
         await self._writer.annotate(name, {names.NODE_DRAIN_SINCE: None})
+        self._tainted[name] = (False, self._clock())
 
     async def stop(self, patience: float) -> None:
         await self._tasks.stop("", patience)
