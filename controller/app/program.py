@@ -18,6 +18,7 @@ from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
+from controller.cluster.protocol import Transport
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
@@ -60,7 +61,9 @@ class Program:
         endpoints: Endpoints | None = None,
         deployment: str = "",
         dry_run: bool = False,
+        line: Transport | None = None,
     ) -> None:
+        """`line` is the lease's own way to the API server; without one it shares `connection`."""
         self.loaded = loaded
         self.policy = policy
         self._connection = connection
@@ -90,7 +93,7 @@ class Program:
             decoder=self.view.decoder,
         )
         self.lease = Lease(
-            connection,
+            line or connection,
             namespace=policy.namespace,
             identity=identity,
             clock=now.monotonic,
@@ -183,6 +186,7 @@ class Program:
             may_spend=self._may_spend,
             rng=now.rng,
             limits=self.policy.deadlines,
+            restored=self.flights.idle_marks.cleared,
         )
         return Switchboard(
             policy=self.policy,

@@ -18,6 +18,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.policy import OWN, Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
+from controller.domain.remembering import remembered
 from controller.domain.resources import PODS, Resources, add, is_accelerator, maximum, subtract, total
 from controller.domain.switching import Face, Power, Switch
 from controller.planning import predict
@@ -37,11 +38,15 @@ _PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 def with_own(snapshot: Snapshot) -> Snapshot:
     """The same picture with a pool for each switched machine, so that limits and explanations know it."""
-    switches = snapshot.policy.switches
-    if not switches:
+    policy = snapshot.policy
+    if not policy.switches or any(pool.market == OWN for pool in policy.pools):
         return snapshot
-    pools = tuple(_pool(switch) for switch in switches)
-    return replace(snapshot, policy=replace(snapshot.policy, pools=snapshot.policy.pools + pools))
+    return replace(snapshot, policy=_with_pools(policy))
+
+
+@remembered
+def _with_pools(policy: Policy) -> Policy:
+    return replace(policy, pools=policy.pools + tuple(_pool(switch) for switch in policy.switches))
 
 
 def _pool(switch: Switch) -> Pool:

@@ -52,6 +52,7 @@ class Turning:
         may_spend: Callable[[], bool],
         rng: random.Random,
         limits: Deadlines,
+        restored: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._ledger = ledger
         self._endpoints = endpoints
@@ -64,6 +65,7 @@ class Turning:
         self._may_spend = may_spend
         self._rng = rng
         self._limits = limits
+        self._restored = restored
         self._tasks = Tasks(clock, wake)
         self._called_off: set[str] = set()
         self._tainted: dict[str, tuple[bool, float]] = {}  # by machine: put or lifted last, and when
@@ -307,6 +309,7 @@ class Turning:
                 return
             raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
         await self._removal.restore(machine, self._lead)
+        self._restored(machine.name)  # its mark of being idle went, too
         if record.power is not Power.ON:
             await self._change(
                 switch,
