@@ -478,3 +478,36 @@ async def test_before_any_record_stands_a_dry_run_sees_the_machines_as_they_are(
     ]
     assert [m.name for m in operator.fleet.everything()] == ["w1"]
     assert operator.ledger.switched == {}
+
+
+async def test_who_switches_a_machine_on_shortly_after_we_did_is_heeded_as_well() -> None:
+    world = Cabinet(switch("w1", 1, left_alone=1800.0))
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.wait_for(operator, "w1", Power.OFF)
+    world.room.press("w1", True)
+    await world.wait_for(operator, "w1", Power.ON)
+    calls = len(world.room.calls)
+    await world.run(operator, 1500)
+    assert len(world.room.calls) == calls
+    assert operator.plan.machines["w1"].code is Reason.SWITCHED_BY_HAND
+
+
+async def test_a_machine_that_comes_late_is_no_strangers_doing() -> None:
+    world = Cabinet(switch("w1", 1, on_within=100.0, left_alone=1800.0))
+    box = world.room.add("w1", 1, boot=180.0)
+    world.room.faults["w1"] = ["ok", "nothing"]  # it goes on booting, whatever is told to it
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train", gpus=1)
+    await world.run(operator, 150)
+    assert operator.power("w1") is Power.OFF
+    world.town.pods.clear()
+    assert box.power == "booting"
+    await world.wait_for(operator, "w1", Power.ON)
+    assert operator.record("w1").hand_until == 0
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert len(world.room.wishes(True)) == 1
