@@ -11,7 +11,9 @@ import typer
 import yaml
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
-from controller.app.parts import Now, check_cloud, make_cloud, make_connection, secrets_of
+from controller.app.parts import Now, check_cloud, make_connection, make_provider, secrets_of
+from controller.app.start import NOTHING_TO_DO
+from controller.app.switches import secrets_of_switches
 from controller.cli.running import load_settings
 from controller.cluster.protocol import ClusterError
 from controller.config.catalogue_check import check_against
@@ -41,10 +43,8 @@ def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as
         problems += end.lines
     else:
         warnings += loaded.warnings
-        if not loaded.settings.pools:
-            problems.append(
-                "pools: none is configured; expected at least one pool that says what may be bought"
-            )
+        if not (loaded.settings.pools or loaded.settings.machines):
+            problems.append(NOTHING_TO_DO)
         try:
             found, missing = asyncio.run(_ask(loaded, kubeconfig, cloud, cluster))
         except Ends as end:
@@ -78,7 +78,7 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
     problems: list[str] = []
     missing: list[str] = []
     if cloud:
-        provider = make_cloud(settings, now, files_of(loaded.origins, os.environ))
+        provider = make_provider(settings, now, files_of(loaded.origins, os.environ))
         try:
             catalogue = await check_cloud(provider, settings)
         finally:
@@ -88,7 +88,8 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
     if cluster:
         connection = await make_connection(kubeconfig, os.environ, now)
         try:
-            missing = await connection.missing_rights(settings.namespace, secrets_of(settings))
+            secrets = (*secrets_of(settings), *secrets_of_switches(settings))
+            missing = await connection.missing_rights(settings.namespace, secrets)
         finally:
             await connection.close()
     return problems, missing

@@ -10,7 +10,7 @@ import typer
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.loop import Loop
-from controller.app.parts import Now, make_cloud, make_connection
+from controller.app.parts import Now, make_connection, make_provider
 from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
 from controller.app.start import prepare
@@ -55,7 +55,7 @@ async def _live(config: str | None, kubeconfig: str) -> tuple[Snapshot, Settings
     """The picture that the controller would decide on, without changing anything."""
     loaded = load_settings(config)
     now = Now()
-    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
+    cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
     connection = await make_connection(kubeconfig, os.environ, now)
     try:
         program = await prepare(loaded, connection, cloud, now, identity=identity(), dry_run=True)

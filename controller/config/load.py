@@ -97,6 +97,7 @@ def _namespace(environ: Mapping[str, str], service_account: str) -> tuple[str, s
 
 def _loaded(tree: Tree, problems: list[Problem], warnings: list[str], join_required: bool) -> Loaded:
     rules.fill_in_join(tree)
+    rules.fill_in_webhook(tree)
     # Checked here and not by the model, because a key such as `_env_file` means something to its constructor.
     unknown = [key for key in tree.data if key not in Settings.model_fields]
     problems += [unknown_key((key,), Settings, tree.places) for key in unknown]
@@ -121,11 +122,6 @@ def _in_order(problem: Problem) -> tuple[str, int]:
 def _warnings(settings: Settings, places: Places) -> list[str]:
     shown, defaults = show(settings), show(Settings())
     found: list[str] = []
-    if settings.machines:
-        names = ", ".join(machine.name for machine in settings.machines)
-        found.append(
-            f"{places.of(('machines',))}: machines = {names}: switched machines are not driven by this version yet"
-        )
     for path in NOT_YET:
         value, default = shown, defaults
         for part in path:
@@ -144,6 +140,19 @@ def _warnings(settings: Settings, places: Places) -> list[str]:
         where = ("verda", "base_url")
         shown_url = show_value(where, settings.verda.base_url)
         found.append(f"{places.of(where)}: verda.base_url = {shown_url}: http sends the credentials in clear")
+    for n, machine in enumerate(settings.machines):
+        auth = settings.webhooks[machine.webhook].auth if machine.webhook else None
+        if auth is None or not (auth.bearer or auth.basic or auth.header):
+            continue
+        for key in ("scale_up_endpoint", "scale_down_endpoint", "status_endpoint"):
+            endpoint = urlsplit(getattr(machine, key) or "")
+            if endpoint.scheme == "http" and endpoint.hostname not in ("localhost", "127.0.0.1", "::1"):
+                where = ("machines", n, key)
+                shown_url = show_value(where, getattr(machine, key))
+                found.append(
+                    f"{places.of(where)}: {show_path(where)} = {shown_url}: http sends the credentials in clear"
+                )
+                break
     if (settings.verda.client_id is None) != (settings.verda.client_secret is None):
         there, absent = ("client_id", "client_secret")[:: 1 if settings.verda.client_id else -1]
         found.append(f"{places.of(('verda', there))}: verda.{there} is set, verda.{absent} is not")

@@ -95,5 +95,6 @@ FAILURES = frozenset(
         Reason.VANISHED,
         Reason.NO_CAPACITY,
         Reason.IDENTITY_CLASH,
+        Reason.ON_DEADLINE,
     }
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import attrgetter
 
@@ -40,6 +40,7 @@ from controller.planning.in_vain import without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
+from controller.planning.own import as_if_on_the_way, is_own, only_own, told_of_off, with_own, words
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.price_floor import price_floor
@@ -75,9 +76,11 @@ class Draft:
     placing: Placing
     packing: Packing
     left: list[Ask]
+    first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
 
 
 def plan(snapshot: Snapshot) -> Plan:
+    snapshot = with_own(snapshot)
     if rest.nobody_waits(snapshot):
         return _at_rest(snapshot)
     return the_long_way(snapshot)
@@ -106,6 +109,7 @@ def _at_rest(snapshot: Snapshot) -> Plan:
     for machine in snapshot.machines:
         if machine.name not in told:
             told[machine.name] = _about(machine, called_off=False)
+    told |= told_of_off(snapshot)
     wakes += _refusals_end(snapshot)
     return Plan(
         actions=tuple(actions),
@@ -116,10 +120,23 @@ def _at_rest(snapshot: Snapshot) -> Plan:
 
 def draft(snapshot: Snapshot) -> Draft:
     """A gang that cannot be completed is left out, and the places of its pods are for others."""
-    snapshot = with_limit_ranges(with_default_spreads(in_order(at_paid_prices(snapshot))))
+    snapshot = with_own(in_order(at_paid_prices(snapshot)))
+    snapshot = with_limit_ranges(with_default_spreads(snapshot))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
+    first: list[Launch] = []
+    if snapshot.policy.own_first and found.pods and any(is_own(offer) for offer in snapshot.offers):
+        without = _whole(only_own(snapshot), found)
+        first = [_launch(room, "") for room in without.packing.rooms]
+        snapshot = as_if_on_the_way(snapshot, first)
+    made = _whole(snapshot, found)
+    made.first = first
+    return made
+
+
+def _whole(snapshot: Snapshot, found: Demand) -> Draft:
+    """No gang of which too few would get a place."""
     failed: dict[str, Explanation] = {}
     while True:
         made = _draft(snapshot, found, failed)
@@ -231,13 +248,15 @@ def _finished(made: Draft) -> Plan:
     ]
     for room in placing.sites.coming:
         if room.pool is not None:
-            actions.append(_launch(room, f"pool {room.pool.name} keeps min: {room.pool.min}"))
-    bought = come_along(_buy(made), made.found.along, told)
+            kept = f"{room.pool.name} is kept on" if is_own(room.offer) else ""
+            actions.append(_launch(room, kept or f"pool {room.pool.name} keeps min: {room.pool.min}"))
+    bought = come_along(_switch_on(made) + _buy(made), made.found.along, told)
     actions += bought
     tally = made.tally
     offered = {(c.pool.name, c.offer.key): c for c in made.options}
     for launch in bought:
-        tally.add(offered[(launch.pool, launch.offer.key)])
+        if (launch.pool, launch.offer.key) in offered:  # what is switched on first is among the machines
+            tally.add(offered[(launch.pool, launch.offer.key)])
     free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods)
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
@@ -252,6 +271,8 @@ def _finished(made: Draft) -> Plan:
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
     )
+    machines_told |= told_of_off(snapshot)
+    machines_told |= _told_of_first(made, launches)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
@@ -347,14 +368,40 @@ def _launch(room: Room, reason: str) -> Launch:
     )
 
 
+def _switch_on(made: Draft) -> list[Launch]:
+    """Own machines that got a pod in the end; the places of the others are taken by nobody."""
+    rooms = {room.name: room for room in made.placing.sites.coming if room.pods}
+    actions = []
+    for launch in made.first:
+        room = rooms.get(launch.pool)
+        if room is None:
+            continue
+        pods, what = room.pods, words(launch.offer)
+        for pod in pods:
+            made.told[pod.key] = Explanation(Reason.LAUNCHING, f"{what} is switched on for it")
+        sentence = f"{what} is switched on for {len(pods)} pod{'s' * (len(pods) != 1)}"
+        actions.append(msgspec.structs.replace(launch, pods=tuple(pod.key for pod in pods), reason=sentence))
+    return actions
+
+
+def _told_of_first(made: Draft, launches: list[Launch]) -> dict[str, Explanation]:
+    on = {launch.pool: launch for launch in launches}
+    return {
+        launch.pool: Explanation(Reason.STARTING, on[launch.pool].reason)
+        if launch.pool in on
+        else Explanation(Reason.OFF, SENTENCES[Reason.OFF])
+        for launch in made.first
+    }
+
+
 def _buy(made: Draft) -> list[Launch]:
     told = made.told
     actions: list[Launch] = []
-    words: dict[int, tuple[str, Explanation]] = {}  # by candidate
+    said: dict[int, tuple[str, Explanation]] = {}  # by candidate
     for room, candidate in zip(made.packing.rooms, made.packing.chosen, strict=True):
-        if id(candidate) not in words:
-            words[id(candidate)] = _words(candidate)
-        rest, why = words[id(candidate)]
+        if id(candidate) not in said:
+            said[id(candidate)] = _words(candidate)
+        rest, why = said[id(candidate)]
         count = len(room.pods)
         launch = _launch(room, f"{count} pod{'s' * (count != 1)} on {rest}")
         actions.append(launch)
@@ -374,6 +421,9 @@ def _buy(made: Draft) -> list[Launch]:
 def _words(candidate: Candidate) -> tuple[str, Explanation]:
     """Of a machine that is bought: what it is, and what its pods are told."""
     offer, gpus = candidate.offer, candidate.gpus
+    if is_own(offer):
+        what = f"{words(offer)}, which is switched on"
+        return what, Explanation(Reason.LAUNCHING, f"{words(offer)} is switched on for it")
     price = in_words(offer.price)
     return (
         f"{offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in {offer.location}, {offer.market}, {price} an hour",
@@ -402,5 +452,7 @@ def _about(machine: Machine, called_off: bool) -> Explanation:
         return Explanation(code, SENTENCES[code])
     if machine.phase.on_the_way:
         for_whom = f"for {', '.join(machine.pods)}" if machine.pods else "for its pool's minimum"
+        if is_own(machine) and not machine.pods:
+            return Explanation(Reason.STARTING, machine.note or "its Node is Ready, and its GPUs are awaited")
         return Explanation(Reason.STARTING, f"{machine.phase.value}, {for_whom}")
     return Explanation(Reason.IN_USE, "its Node is not there or not Ready; nothing is decided about it")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
+from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
+from controller.domain.switching import Own
 
 PREFIX = "gpu_autoscaler_"
 
@@ -36,6 +38,13 @@ class Metrics:
         self.called_off = self._counter(
             "removals_called_off", "Removals that were called off, by reason.", "reason"
         )
+        self.switches = self._counter(
+            "switches",
+            "Calls that switch machines, by action (on, off) and outcome (acknowledged, refused, unknown).",
+            "action",
+            "outcome",
+        )
+        self.power = self._gauge("switched_machines", "Switched machines by power state.", "power")
         self.cloud_errors = self._counter(
             "cloud_errors", "Reads of the cloud that failed, by reason.", "reason"
         )
@@ -72,17 +81,20 @@ class Metrics:
         )
         left.set_function(partial(_left, health))
 
-    def show(self, plan: Plan, machines: Sequence[Machine]) -> None:
+    def show(self, plan: Plan, machines: Sequence[Machine], own: Mapping[str, Own] | None = None) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
         self.machines.clear()
         self.gpus.clear()
         self.waiting.clear()
-        for (pool, phase), count in Count((m.pool, m.phase.value) for m in machines).items():
+        self.power.clear()
+        for power, count in Count(one.power for one in (own or {}).values()).items():
+            self.power.labels(power).set(count)
+        for (pool, phase), count in Count((_pool(m), m.phase.value) for m in machines).items():
             self.machines.labels(pool, phase).set(count)
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
         gpus: Count[str] = Count()
         for m in alive:
-            gpus[m.pool] += m.gpus
+            gpus[_pool(m)] += m.gpus
         for pool, count in gpus.items():
             self.gpus.labels(pool).set(count)
         for code, count in Count(e.code.value for e in plan.pods.values()).items():
@@ -91,6 +103,11 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _pool(machine: Machine) -> str:
+    """Each switched machine is a pool of its own; its name is no label."""
+    return SWITCHED if machine.market == SWITCHED else machine.pool
 
 
 def _is(health: Callable[[], CloudHealth], state: str) -> float:

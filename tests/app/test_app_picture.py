@@ -69,7 +69,8 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     )
     fleet: Any = SimpleNamespace(
         node_as_marked=lambda node: node,
-        machines=lambda: (machine(NAME, phase=phase),),
+        everything=lambda: (machine(NAME, phase=phase),),
+        switchboard=None,
         catalogue=SimpleNamespace(offers=()),
         active_refusals=lambda: (),
         scripts_free=lambda: None,
