@@ -124,7 +124,8 @@ class JoinEntry(Section):
         description="A script of your own, uploaded for each machine and deleted after the join like one made from a template. It gets NODE_NAME, PROVIDER_ID, INSTANCE_ID, LABELS, TAINTS, GPUS and SCRIPT_NAME as variables, and where it says `{{ .NODE_NAME }}` the value itself.",
     )
     script_file: Text | None = Field(
-        None, description="A file that holds such a script; read again for each machine, so that it may be replaced."
+        None,
+        description="A file that holds such a script; read again for each machine, so that it may be replaced.",
     )
     script_url: (Annotated[str, PlainValidator(parse_url)]) | None = Field(
         None,

@@ -147,7 +147,9 @@ def _joins(tree: Tree) -> Iterator[Problem]:
                 expected = "no such key beside startup_script_id: that script is used as it is"
                 yield _missing(tree, (*path, "variables"), expected)
         elif "template" not in given:
-            yield _missing(tree, path, "template (k3s or kubeadm), startup_script_id, or a script of your own")
+            yield _missing(
+                tree, path, "template (k3s or kubeadm), startup_script_id, or a script of your own"
+            )
         else:
             for key in ("server", "token_from"):
                 if key not in given:

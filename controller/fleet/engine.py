@@ -214,7 +214,9 @@ class Fleet:
         await self._store()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
-        for machine, _, seen in steps:
+        for machine, after, seen in steps:
+            if seen.node is not None:
+                self.flights.dress(self.policy, after, seen.node)
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine

@@ -54,7 +54,9 @@ def _join_template(draft: Draft, top: Given) -> str:
     if section is None:
         return ""
     at: Path = ("join", kind)
-    draft.put((*at, "template"), kind, section.where(), section.theirs(), "was rendered by the provider itself")
+    draft.put(
+        (*at, "template"), kind, section.where(), section.theirs(), "was rendered by the provider itself"
+    )
     if section.has("endpoint"):
         endpoint = section.get("endpoint")
         server = f"https://{endpoint}" if isinstance(endpoint, str) and "://" not in endpoint else endpoint
@@ -69,7 +71,9 @@ def _join_template(draft: Draft, top: Given) -> str:
             "a token in a file gets copied: put it into a Secret and write {secret: {name, key}}",
         )
         draft.warn(
-            where, theirs, "a join token in the settings gets copied with them: name a Secret under token_from instead"
+            where,
+            theirs,
+            "a join token in the settings gets copied with them: name a Secret under token_from instead",
         )
     if kind == "kubeadm":
         section.move("ca_hash", (*at, "ca_hash"))
@@ -91,7 +95,9 @@ def _group(draft: Draft, n: int, group: str, given: Given, join: str) -> None:
     if given.has("location"):
         given.move("location", (*at, "locations"), as_list=True)
     else:
-        draft.put((*at, "locations"), ["FIN-01"], given.where(), given.theirs("location"), "the default there")
+        draft.put(
+            (*at, "locations"), ["FIN-01"], given.where(), given.theirs("location"), "the default there"
+        )
     given.move("ssh_key_ids", (*at, "ssh_key_ids"))
     given.move("labels", (*at, "labels"))
     given.move("os_volume_gb", (*at, "disk_gb"))
@@ -101,7 +107,9 @@ def _group(draft: Draft, n: int, group: str, given: Given, join: str) -> None:
     about_cpu(draft, given, given.get("instance_type"), given.get("labels"))
     if given.has("resources"):
         draft.warn(
-            given.where("resources"), given.theirs("resources"), "has no effect: the cloud's own catalogue tells"
+            given.where("resources"),
+            given.theirs("resources"),
+            "has no effect: the cloud's own catalogue tells",
         )
     given.leftover(_GROUP)
 
@@ -133,7 +141,9 @@ def _move_money(draft: Draft, at: Path, given: Given) -> None:
     market = given.choice("contract", _CONTRACTS, "on_demand_only")
     if not market:
         expected = "PAY_AS_YOU_GO or SPOT: machines are bought by the hour, LONG_TERM contracts are refused"
-        draft.problems.append(given.places.problem((*given.path, "contract"), given.get("contract"), expected))
+        draft.problems.append(
+            given.places.problem((*given.path, "contract"), given.get("contract"), expected)
+        )
         market = "on_demand_only"
     draft.put((*at, "market"), market, given.where("contract"), given.theirs("contract"))
     if given.choice("pricing", _PRICINGS, "") == DYNAMIC:
@@ -147,10 +157,14 @@ def _move_script(draft: Draft, at: Path, given: Given, join: str) -> None:
     if join:
         draft.put((*at, "join"), join, given.where(), theirs)
         if given.has("startup_script_id"):
-            draft.warn(where, theirs, "has no effect beside the section kubernetes, as in the provider itself")
+            draft.warn(
+                where, theirs, "has no effect beside the section kubernetes, as in the provider itself"
+            )
         return
     if not given.has("startup_script_id"):
-        draft.wrong(theirs, None, "the id of a startup script, because its machines could not join", given.where())
+        draft.wrong(
+            theirs, None, "the id of a startup script, because its machines could not join", given.where()
+        )
         return
     script = given.get("startup_script_id")
     known = draft.tree.get(("join",)) or {}

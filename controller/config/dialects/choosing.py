@@ -26,7 +26,11 @@ AUTO, NATIVE, CA_VERDA, DATACRUNCH, VERDACLOUD, WEBHOOK = (
     "auto", "native", "ca-verda", "datacrunch", "verdacloud", "webhook",
 )  # fmt: skip
 DIALECTS = (AUTO, NATIVE, CA_VERDA, DATACRUNCH, VERDACLOUD, WEBHOOK)
-_DATACRUNCH = ("DATACRUNCH_CLUSTER_CONFIG_JSON", "DATACRUNCH_CLUSTER_CONFIG", "DATACRUNCH_CLUSTER_CONFIG_FILE")
+_DATACRUNCH = (
+    "DATACRUNCH_CLUSTER_CONFIG_JSON",
+    "DATACRUNCH_CLUSTER_CONFIG",
+    "DATACRUNCH_CLUSTER_CONFIG_FILE",
+)
 _VERDACLOUD = ("VERDA_CLUSTER_CONFIG", "VERDA_CLUSTER_CONFIG_FILE")
 # Keys that only one kind of file has.
 _SHAPES = {
@@ -119,7 +123,7 @@ def _unpacked(name: str, value: str) -> str:
 def _read(source: Source | None) -> tuple[Tree, list[Problem], list[str]]:
     if source is None:
         return Tree(), [], []
-    if source.json or source.text.lstrip("\ufeff \t\r\n").startswith("{") and _is_foreign_json(source.text):
+    if source.json or (source.text.lstrip("\ufeff \t\r\n").startswith("{") and _is_foreign_json(source.text)):
         data, places, problems, warnings = parse_json(source.text, source.where)
         return Tree(data, places), problems, warnings
     data, places, problems = parse_yaml(source.text, source.where)
@@ -144,7 +148,11 @@ def _shape(tree: Tree) -> str:
 def _chosen(dialect: str, source: Source | None, tree: Tree, flags: Flags) -> str:
     shape = _shape(tree)
     if flags.provider and dialect not in (AUTO, flags.provider):
-        expected = f"--cloud-provider={dialect}, or no --dialect" if dialect in (DATACRUNCH, VERDACLOUD) else "no --dialect beside it"
+        expected = (
+            f"--cloud-provider={dialect}, or no --dialect"
+            if dialect in (DATACRUNCH, VERDACLOUD)
+            else "no --dialect beside it"
+        )
         raise ConfigError([Problem("--cloud-provider", flags.provider, expected, "command line")])
     if dialect == AUTO:
         wanted = flags.provider
@@ -159,7 +167,12 @@ def _chosen(dialect: str, source: Source | None, tree: Tree, flags: Flags) -> st
         raise ConfigError([Problem("", None, expected, source.where)])
     if source is not None and dialect == NATIVE and source.json:
         raise ConfigError([Problem("", None, "no such variable beside --dialect native", source.where)])
-    if source is not None and not shape and dialect in (CA_VERDA, WEBHOOK) and any(key in tree.data for key in _NATIVE):
+    if (
+        source is not None
+        and not shape
+        and dialect in (CA_VERDA, WEBHOOK)
+        and any(key in tree.data for key in _NATIVE)
+    ):
         expected = f"a configuration of {dialect}; its keys are those of native (--dialect auto finds that by itself)"
         raise ConfigError([Problem("", None, expected, source.where)])
     return dialect

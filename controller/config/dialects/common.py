@@ -8,7 +8,9 @@ from typing import Any
 from controller.config.dialects.draft import Draft, Given
 
 DYNAMIC = "dynamic pricing no longer exists at the cloud: the fixed price is paid; take the setting out"
-_PRICE = "was the price of the group: what is paid for the type, in every pool; limits and budgets count with it"
+_PRICE = (
+    "was the price of the group: what is paid for the type, in every pool; limits and budgets count with it"
+)
 
 
 def agreed_price(draft: Draft, given: Given, key: str, kind: Any, market: str) -> None:
@@ -37,7 +39,9 @@ def about_cpu(draft: Draft, given: Given, kind: Any, labels: Any) -> None:
     if not is_cpu(kind):
         return
     draft.warn(
-        given.where(), given.theirs(), f"{kind} has no GPUs, and only machines with GPUs are bought: take the group out"
+        given.where(),
+        given.theirs(),
+        f"{kind} has no GPUs, and only machines with GPUs are bought: take the group out",
     )
     for key, value in labels.items() if isinstance(labels, Mapping) else ():
         if "gpu" in str(key).lower() and str(value).lower() not in ("false", "no", "0", "none", ""):

@@ -49,7 +49,11 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
     if configs is not None:
         for group in configs.data:
             if group not in used and nodes:
-                draft.warn(configs.where(group), configs.theirs(group), "no --nodes names it, so nothing is bought for it")
+                draft.warn(
+                    configs.where(group),
+                    configs.theirs(group),
+                    "no --nodes names it, so nothing is bought for it",
+                )
 
 
 def bounds(draft: Draft, n: int, flag: Nodes) -> None:
@@ -64,9 +68,7 @@ def bounds(draft: Draft, n: int, flag: Nodes) -> None:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
 
 
-def _pool(
-    draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ: Mapping[str, str]
-) -> None:
+def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ: Mapping[str, str]) -> None:
     at: Path = ("pools", n)
     bounds(draft, n, flag)
     given.move("image_type", (*at, "image"))
@@ -131,5 +133,9 @@ def _shared_script(draft: Draft, environ: Mapping[str, str]) -> str:
             "(join.<name>.template) or join.<name>.script needs no such server (docs/from-datacrunch.md)",
         )
     if deleted and deleted.lower() not in ("true", "1"):
-        draft.warn("DATACRUNCH_DELETE_SCRIPTS_AFTER_BOOT", "", "has no effect: scripts are always deleted after the join")
+        draft.warn(
+            "DATACRUNCH_DELETE_SCRIPTS_AFTER_BOOT",
+            "",
+            "has no effect: scripts are always deleted after the join",
+        )
     return _ENTRY if text or file or url else ""

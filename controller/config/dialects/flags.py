@@ -32,7 +32,9 @@ _SAME: dict[str, tuple[Path, str]] = {
     "leader-elect-renew-deadline": (("lease", "spend_within"), ""),
     "leader-elect-retry-period": (("lease", "renew"), ""),
 }
-_PROVISION = "was the time until a node registers; now of each phase: until the machine runs, and until it joins"
+_PROVISION = (
+    "was the time until a node registers; now of each phase: until the machine runs, and until it joins"
+)
 _TOTAL = "counts every node of the cluster, as there"
 _EXPANDERS = {"least-waste": "smallest", "price": "cheapest", "priority": "priority"}
 # Without effect, and why: said once each.
@@ -73,7 +75,9 @@ class Flags:
     listen: str = ""
     log_level: str = ""
     no_scale_down: bool = False
-    settings: list[tuple[Path, Any, str, str]] = field(default_factory=list)  # path, value, flag, what changed
+    settings: list[tuple[Path, Any, str, str]] = field(
+        default_factory=list
+    )  # path, value, flag, what changed
     warnings: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -181,7 +185,9 @@ def _range(path: Path) -> Callable[[Flags, str, str, bool], None]:
             flags.wrong(name, text, "<min>:<max> as whole numbers")
             return
         if int(least):
-            flags.warnings.append(f"command line: --{name}: the minimum has no effect here (pools[].min keeps machines)")
+            flags.warnings.append(
+                f"command line: --{name}: the minimum has no effect here (pools[].min keeps machines)"
+            )
         _setting(flags, name, path, most, _TOTAL)
         _setting(flags, name, ("limits", "cluster_wide"), True)
 
@@ -192,7 +198,11 @@ def _expander(flags: Flags, name: str, text: str, alone: bool) -> None:
     wanted = [word.strip() for word in text.split(",") if word.strip()]
     for word in wanted:
         if word in _EXPANDERS:
-            note = "the order of the pools counts, the expander's ConfigMap is not read" if word == "priority" else ""
+            note = (
+                "the order of the pools counts, the expander's ConfigMap is not read"
+                if word == "priority"
+                else ""
+            )
             _setting(flags, name, ("scale_up", "strategy"), _EXPANDERS[word], note)
             return
     if not wanted or not set(wanted) <= {"random", "most-pods", "grpc", "least-nodes"}:
@@ -236,4 +246,3 @@ _TAKEN: dict[str, Callable[[Flags, str, str, bool], None]] = {
     "scale-down-enabled": _scale_down,
     "leader-elect": _leader_elect,
 }
-

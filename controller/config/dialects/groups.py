@@ -81,12 +81,16 @@ def _group(
     found = {suffix: given[f"{prefix}_{suffix}"] for suffix in known if f"{prefix}_{suffix}" in given}
     if len(found) == 1:
         required = ", ".join(f"{prefix}_{name}" for name in _required(model) if name != kind)
-        warnings.append(f"{prefix}_{kind}: is no group by itself and has no effect; one would have {required} too")
+        warnings.append(
+            f"{prefix}_{kind}: is no group by itself and has no effect; one would have {required} too"
+        )
         return []
     missing = [f"{prefix}_{name}" for name in _required(model) if name not in found]
     if missing:
         there = ", ".join(f"{prefix}_{name}" for name in found)
-        expected = f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
+        expected = (
+            f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
+        )
         return [Problem("", None, expected, name) for name in missing]
     warnings += _strangers(given, prefix, known, everyone)
     spot = tree.get((top,))
@@ -117,7 +121,10 @@ def _strangers(
     """Variables with the group's prefix that are none of it, and look as if they were meant to be."""
     for name in sorted(given):
         rest = name.removeprefix(f"{prefix}_")
-        longer = any(other != prefix and name.startswith(f"{other}_") and len(other) > len(prefix) for other in everyone)
+        longer = any(
+            other != prefix and name.startswith(f"{other}_") and len(other) > len(prefix)
+            for other in everyone
+        )
         if rest == name or rest in known or longer or name.startswith(PREFIX):
             continue
         if hint := suggestion(rest, known):

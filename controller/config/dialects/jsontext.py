@@ -8,7 +8,8 @@ twice is an error too: one of both would silently win.
 from __future__ import annotations
 
 import re
-from json.decoder import JSONDecodeError, scanstring
+from json import JSONDecodeError
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from controller.config.errors import ConfigError, Places, Problem
@@ -75,7 +76,9 @@ class _Reader:
                 return value
         number = _NUMBER.match(self.text, self._at)
         if number is None:
-            raise self.stop("a JSON value: an object, a list, a text in double quotes, a number, true, false or null")
+            raise self.stop(
+                "a JSON value: an object, a list, a text in double quotes, a number, true, false or null"
+            )
         self._at = number.end()
         self._skip()
         return float(number[0]) if number[1] or number[2] else int(number[0])

@@ -54,5 +54,10 @@ def parse_all(draft: Draft, texts: tuple[str, ...], *, region: bool) -> list[Nod
         found.append(nodes)
     if not texts:
         form = _WITH_REGION if region else _WITH_PREFIX
-        draft.wrong("--nodes", None, f"at least one --nodes={form}, because groups have their bounds there", "command line")
+        draft.wrong(
+            "--nodes",
+            None,
+            f"at least one --nodes={form}, because groups have their bounds there",
+            "command line",
+        )
     return found

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 
 from controller.config.dialects.draft import Draft
 
-_CREDENTIALS = re.compile(r"client_secret|DATACRUNCH_CLIENT_SECRET|VERDA_CLIENT_SECRET|/oauth2/token", re.IGNORECASE)
+_CREDENTIALS = re.compile(
+    r"client_secret|DATACRUNCH_CLIENT_SECRET|VERDA_CLIENT_SECRET|/oauth2/token", re.IGNORECASE
+)
 _LARGEST = 200_000
 
 
@@ -29,9 +31,7 @@ def decoded(text: object) -> str | None:
 
 
 def look_through(draft: Draft, script: str, where: str, theirs: str, environ: Mapping[str, str]) -> None:
-    secrets = [
-        environ.get(name, "").strip() for name in ("DATACRUNCH_CLIENT_SECRET", "VERDA_CLIENT_SECRET")
-    ]
+    secrets = [environ.get(name, "").strip() for name in ("DATACRUNCH_CLIENT_SECRET", "VERDA_CLIENT_SECRET")]
     if _CREDENTIALS.search(script) or any(secret and secret in script for secret in secrets):
         draft.warn(
             where,

@@ -49,10 +49,16 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
         _pool(draft, n, flag, top, groups.part(flag.group) if groups is not None else None, images)
     for group in groups.data if groups is not None and nodes else ():
         if group not in used and groups is not None:
-            draft.warn(groups.where(group), groups.theirs(group), "no --nodes names it, so nothing is bought for it")
+            draft.warn(
+                groups.where(group), groups.theirs(group), "no --nodes names it, so nothing is bought for it"
+            )
     for key in ("reapOrphanNodes", "reapOrphanNodesAfterCycles"):
         if top.has(key):
-            draft.warn(top.where(key), key, "has no effect: Nodes of machines that are proven gone are always deleted")
+            draft.warn(
+                top.where(key),
+                key,
+                "has no effect: Nodes of machines that are proven gone are always deleted",
+            )
     top.has("debug")
     top.leftover(_TOP)
 
@@ -105,7 +111,9 @@ def _disk(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
             continue
         if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _SMALLEST:
             draft.warn(
-                given.where("osVolumeSize"), given.theirs("osVolumeSize"), f"the smallest disk has {_SMALLEST} GB"
+                given.where("osVolumeSize"),
+                given.theirs("osVolumeSize"),
+                f"the smallest disk has {_SMALLEST} GB",
             )
             continue
         given.move("osVolumeSize", (*at, "disk_gb"))
@@ -127,7 +135,9 @@ def _market(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
         market = "on_demand_only"
     draft.put((*at, "market"), market, billing.where("contract"), billing.theirs("contract"))
     if billing.has("price") and billing.get("price") not in ("FIXED_PRICE", ""):
-        draft.warn(billing.where("price"), billing.theirs("price"), "only fixed prices exist: take the setting out")
+        draft.warn(
+            billing.where("price"), billing.theirs("price"), "only fixed prices exist: take the setting out"
+        )
     billing.leftover(("price", "contract"))
 
 
@@ -142,14 +152,18 @@ def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None
             found |= rows
             continue
         if not isinstance(rows, list):
-            draft.problems.append(given.places.problem((*given.path, "labels"), rows, 'a list of "key=value"'))
+            draft.problems.append(
+                given.places.problem((*given.path, "labels"), rows, 'a list of "key=value"')
+            )
             continue
         for row in rows:
             key, sign, value = row.partition("=") if isinstance(row, str) else ("", "", "")
             if sign:
                 found[key] = value
             else:
-                draft.warn(given.where("labels"), given.theirs("labels"), "an entry is not key=value and is left out")
+                draft.warn(
+                    given.where("labels"), given.theirs("labels"), "an entry is not key=value and is left out"
+                )
     given = group if group is not None and group.get("labels") else top
     note = f"{NODE_GROUP} is what pods select the nodes of this provider by"
     draft.put((*at, "labels"), found, given.where("labels"), given.theirs("labels"), note)
@@ -194,9 +208,11 @@ def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
     for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
         draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
     script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)
-    fixed = {k: v for k, v in given.items() if isinstance(v, str) and v and re.fullmatch(r"[A-Z_][A-Z0-9_]*", k)}
+    fixed = {
+        k: v for k, v in given.items() if isinstance(v, str) and v and re.fullmatch(r"[A-Z_][A-Z0-9_]*", k)
+    }
     if fixed:
-        head, newline, rest = script.partition("\n")
+        head, _, rest = script.partition("\n")
         lines = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())]
         begins = head.startswith("#!")
         script = "\n".join([*([head] if begins else []), *lines, rest if begins else script])

@@ -19,13 +19,17 @@ def translate(draft: Draft, tree: Tree) -> None:
     rows = top.get("nodeGroups")
     if not isinstance(rows, list):
         draft.problems.append(
-            top.places.problem(("nodeGroups",), rows, "a list of {name, gpuCount, scaleUpEndpoint, scaleDownEndpoint}")
+            top.places.problem(
+                ("nodeGroups",), rows, "a list of {name, gpuCount, scaleUpEndpoint, scaleDownEndpoint}"
+            )
         )
         return
     for n, row in enumerate(rows):
         at: Path = ("machines", n)
         if not isinstance(row, dict):
-            draft.problems.append(top.places.problem(("nodeGroups", n), row, f"a map with {', '.join(_KEYS)}"))
+            draft.problems.append(
+                top.places.problem(("nodeGroups", n), row, f"a map with {', '.join(_KEYS)}")
+            )
             continue
         given = Given(draft, row, top.places, ("nodeGroups", n))
         draft.spelled[f"machines[{n}]"] = given.theirs()
