@@ -184,6 +184,13 @@ class Fleet:
         now = self._clock()
         self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
         fresh = self.inventory.complete and self._sightings.number > self._judged
+        for instance in self._sightings.half_taken_over(self.ledger.machines):
+            if fresh:
+                self.ledger.look_again()
+            self.reports[instance.id] = (
+                f"instance {instance.id} ({instance.hostname}) carries our tags and no record speaks of it: it is left "
+                "alone unless it is taken over (adopt --apply)"
+            )
         self._judged = self._sightings.number
         self.ledger.launched_by(now)
         judged = self._see_all(fresh)

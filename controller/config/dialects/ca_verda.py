@@ -49,7 +49,7 @@ def translate(draft: Draft, tree: Tree) -> None:
 
 def _join_template(draft: Draft, top: Given) -> str:
     """The name of the way to join that `kubernetes` describes, or ""."""
-    kind = top.choice("script_template", {"k3s": "k3s", "kubeadm": "kubeadm"}, "kubeadm")
+    kind = str(top.choice("script_template", {"k3s": "k3s", "kubeadm": "kubeadm"}, "kubeadm"))
     section = top.part("kubernetes")
     if section is None:
         return ""

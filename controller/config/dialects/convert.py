@@ -22,13 +22,17 @@ _LEFT_OUT = frozenset({("verda", "client_id"), ("verda", "client_secret")})
 
 def as_yaml(loaded: Loaded) -> str:
     """The text of a settings file."""
-    notes = {path: note for path, note in loaded.draft.notes.items()}
+    notes = {path: _one_line(note) for path, note in loaded.draft.notes.items()}
     lines = [f"# Converted from a configuration of {loaded.dialect}."]
-    lines += [f"# {line}" for line in loaded.warnings]
+    lines += [f"# {_one_line(line)}" for line in loaded.warnings]
     values = _values(loaded.settings, ())
     if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
         values.pop("namespace", None)
     return "\n".join([*lines, *_map(values, (), notes, 0)]) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _values(model: BaseModel, path: Path) -> dict[str, Any]:
