@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
@@ -36,8 +37,10 @@ async def prepare(
     identity: str,
     deployment: str = "",
     dry_run: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
+    around = OwnSurroundings(os.environ if environ is None else environ)
     settings = loaded.settings
     for warning in loaded.warnings:
         log.warning(warning)
@@ -67,7 +70,7 @@ async def prepare(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
     joiner = ScriptJoiner(
-        entries, kept_secret(writer.read_secret), now.monotonic, OwnSurroundings(os.environ)
+        entries, kept_secret(writer.read_secret), now.monotonic, around
     )
     log.info(
         "ready to start",
