@@ -15,7 +15,7 @@ from controller.app.loop import Loop, Timing
 from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
 from controller.app.window import Window
-from controller.cloud.protocol import Cloud
+from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
 from controller.cluster.view import WatchedView
@@ -31,6 +31,8 @@ from controller.fleet.launch import Launcher
 from controller.fleet.ledger import Ledger
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import Removal
+from controller.fleet.switching.board import Switchboard
+from controller.fleet.switching.turning import Turning
 from controller.join.joiner import ScriptJoiner
 from controller.report.events import Events
 from controller.report.metrics import Metrics
@@ -55,6 +57,7 @@ class Program:
         now: Now,
         *,
         identity: str,
+        endpoints: Endpoints | None = None,
         deployment: str = "",
         dry_run: bool = False,
     ) -> None:
@@ -119,6 +122,8 @@ class Program:
             may_act=lambda: self.lease.held and not dry_run,
             account=account,
         )
+        self._endpoints = endpoints
+        self.switchboard = self._switchboard(endpoints) if endpoints is not None else None
         self.fleet = Fleet(
             policy=policy,
             ledger=self.ledger,
@@ -129,6 +134,7 @@ class Program:
             view=self.view,
             clock=now.wall,
             rng=now.rng,
+            switchboard=self.switchboard,
         )
         self.loop = Loop(
             policy=policy,
@@ -155,6 +161,39 @@ class Program:
         self._grounded: asyncio.Task[None] | None = None
         self._doubtful: set[str] = set()
 
+    def _switchboard(self, endpoints: Endpoints) -> Switchboard:
+        now = self._now
+        turning = Turning(
+            ledger=self.ledger,
+            endpoints=endpoints,
+            removal=Removal(
+                view=self.view,
+                writer=self.writer,
+                cloud=self._cloud,
+                clock=now.wall,
+                sleep=now.sleep,
+                identify=lambda _machine, node: node,  # by its name alone, which the settings tell
+            ),
+            writer=self.writer,
+            listener=self.reporter,
+            clock=now.wall,
+            sleep=now.sleep,
+            wake=self.window.hurry,
+            may_act=lambda: self.lease.held and not self._dry_run,
+            may_spend=self._may_spend,
+            rng=now.rng,
+            limits=self.policy.deadlines,
+        )
+        return Switchboard(
+            policy=self.policy,
+            ledger=self.ledger,
+            turning=turning,
+            view=self.view,
+            listener=self.reporter,
+            clock=now.wall,
+            rng=now.rng,
+        )
+
     def _changed(self, kind: str) -> None:
         if kind in ("demand", "capacity"):
             self.window.note()
@@ -166,8 +205,13 @@ class Program:
         log.info("lease", extra={"held": held})
         if not held:
             # Whoever leads now continues from the ledger; what is under way here must not go on.
-            self._grounded = asyncio.get_running_loop().create_task(self.flights.stop(0))
+            self._grounded = asyncio.get_running_loop().create_task(self._ground())
         self.window.hurry()
+
+    async def _ground(self) -> None:
+        if self.switchboard is not None:
+            await self.switchboard.turning.stop(0)
+        await self.flights.stop(0)
 
     async def _lead(self) -> None:
         """Compete for the lease, and say for whom we wait where it takes long."""
@@ -247,6 +291,8 @@ class Program:
             await asyncio.gather(leading, return_exceptions=True)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+        if self._endpoints is not None:
+            await self._endpoints.close()
         await self.server.stop()
 
     async def once(self) -> None:
@@ -272,6 +318,8 @@ class Program:
                 await asyncio.gather(leading, return_exceptions=True)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+            if self._endpoints is not None:
+                await self._endpoints.close()
 
 
 def _timing(loaded: Loaded) -> Timing:

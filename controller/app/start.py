@@ -14,6 +14,7 @@ from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
 from controller.app.surroundings import OwnSurroundings
+from controller.app.switches import make_endpoints, secrets_of_switches
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
 from controller.cluster.protocol import ClusterError
@@ -25,6 +26,7 @@ from controller.join.joiner import ScriptJoiner
 
 log = logging.getLogger("gpu_autoscaler")
 
+NOTHING_TO_DO = "pools: none is configured; expected at least one pool that says what may be bought, or machines to switch"
 READING = ("get ", "list ", "watch ")  # all that a dry run needs
 
 
@@ -44,15 +46,13 @@ async def prepare(
     settings = loaded.settings
     for warning in loaded.warnings:
         log.warning(warning)
-    if not settings.pools:
-        raise Ends(
-            CONFIGURATION,
-            "pools: none is configured; expected at least one pool that says what may be bought",
-        )
+    if not (settings.pools or settings.machines):
+        raise Ends(CONFIGURATION, NOTHING_TO_DO)
     cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
     policy = to_policy(settings, cluster_id=cluster_id)
     try:
-        missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
+        secrets = (*secrets_of(settings), *secrets_of_switches(settings))
+        missing = await connection.missing_rights(policy.namespace, secrets)
     except ClusterError as error:
         raise Ends(UNREACHABLE, error.message) from error
     if dry_run:
@@ -60,7 +60,7 @@ async def prepare(
     if missing:
         raise Ends(
             UNREACHABLE,
-            f"rights are missing, so nothing is bought: {'; '.join(missing)} (the chart's roles grant them)",
+            f"rights are missing, so nothing is bought or switched: {'; '.join(missing)} (the chart's roles grant them)",
         )
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
@@ -69,14 +69,14 @@ async def prepare(
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
-    joiner = ScriptJoiner(
-        entries, kept_secret(writer.read_secret), now.monotonic, around
-    )
+    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic, around)
+    endpoints = make_endpoints(settings, writer.read_secret, now.wall)
     log.info(
         "ready to start",
         extra={
             "cluster_id": cluster_id,
             "pools": ",".join(p.name for p in policy.pools),
+            "machines": ",".join(s.name for s in policy.switches),
             "namespace": policy.namespace,
         },
     )
@@ -87,6 +87,7 @@ async def prepare(
         cloud,
         joiner,
         now,
+        endpoints=endpoints,
         identity=identity,
         deployment=deployment,
         dry_run=dry_run,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
-from controller.app.parts import Now, make_cloud, make_connection
+from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
 from controller.app.start import prepare
 from controller.cli import drivers
@@ -115,7 +115,7 @@ async def _controller(
     again: Callable[[], Loaded],
 ) -> None:
     now = Now()
-    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
+    cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
     try:
         connection = await make_connection(kubeconfig, os.environ, now)
     except Ends:

@@ -83,6 +83,16 @@ class Reason(StrEnum):
     VANISHED = "vanished"
     SURPLUS = "surplus"
     IDENTITY_CLASH = "identity_clash"
+    # a machine that is switched
+    OFF = "off"
+    ON_DEADLINE = "on_deadline"
+    OFF_DEADLINE = "off_deadline"
+    SWITCH_FAILED = "switch_failed"
+    SWITCHED_BY_HAND = "switched_by_hand"
+    SWITCH_LIMIT = "switch_limit"
+    SWITCHING_OFF = "switching_off"
+    MIN_ON = "min_on"
+    MIN_OFF = "min_off"
 
 
 SENTENCES: dict[Reason, str] = {
@@ -157,4 +167,13 @@ SENTENCES: dict[Reason, str] = {
     Reason.VANISHED: "The machine is gone without our doing (eviction, console, balance).",
     Reason.SURPLUS: "A machine appeared that no promise needs.",
     Reason.IDENTITY_CLASH: "More than one Node or machine claims this identity.",
+    Reason.OFF: "The machine is switched off, and nothing needs it.",
+    Reason.ON_DEADLINE: "The machine was switched on, and its Node did not become Ready in time.",
+    Reason.OFF_DEADLINE: "The machine was switched off, and its Node is still Ready.",
+    Reason.SWITCH_FAILED: "The endpoint that switches the machine refused, or could not be reached.",
+    Reason.SWITCHED_BY_HAND: "Somebody else switched the machine; it is left as it is for a while.",
+    Reason.SWITCH_LIMIT: "The machine was switched on as often in a day as its settings allow.",
+    Reason.SWITCHING_OFF: "The machine is being switched off.",
+    Reason.MIN_ON: "The machine is idle, and was switched on a short while ago.",
+    Reason.MIN_OFF: "The machine was switched off a short while ago.",
 }
