@@ -13,6 +13,7 @@ from typing import Any
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
+from controller.app.reload import Reload
 from controller.app.start import prepare
 from controller.cli import drivers
 from controller.config.credentials import files_of
@@ -126,7 +127,11 @@ async def _controller(
         program = await prepare(
             loaded, connection, cloud, now, identity=identity(), deployment=deployment, dry_run=dry_run
         )
-        await (_once(program) if once else program.run(listen))
+        if once:
+            await _once(program)
+        else:
+            reload = Reload(program, again, sleep=now.sleep)
+            await program.run(listen, beside=reload.run)
     finally:
         await connection.close()
         await cloud.close()

@@ -248,6 +248,7 @@ class Fleet:
         for machine, after, seen in steps:
             if seen.node is not None:
                 self.flights.dress(self.policy, after, seen.node)
+                self.flights.close_off(after, seen.node, wanted=self._takes_no_more(after))
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine
@@ -324,6 +325,11 @@ class Fleet:
         for pod in self._waiting_for(machine):
             if pod.unschedulable_since is not None:
                 self.ledger.disappoint(pod.identity, machine.name)
+
+    def _takes_no_more(self, machine: Machine) -> bool:
+        """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""
+        gone = self.policy.pool(machine.pool) is None and self.policy.removed_pools == "drain"
+        return gone and not self._waiting_for(machine)
 
     def _waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""

@@ -76,6 +76,16 @@ class Ledger:
             self._dirty = self.lost = False
             self._forget_other_ways(book)
 
+    def starts_with(self, settings: str, secrets: Sequence[str]) -> None:
+        """Other settings are in force: machines may start in another way, and what was given up is tried again."""
+        if settings == self._settings and tuple(secrets) == self._secrets:
+            return
+        old = Book(starting=self._starting)
+        tail = self._starting.partition(".")[2]
+        self._settings, self._secrets = settings, tuple(secrets)
+        self._starting = f"{settings}.{tail}" if tail and secrets else settings
+        self._forget_other_ways(old)
+
     async def _read(self) -> tuple[str, Book] | None:
         try:
             stored = await self._writer.read_config_map(names.LEDGER_CONFIGMAP)
