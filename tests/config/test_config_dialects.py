@@ -282,3 +282,8 @@ def test_the_file_of_both_variable_and_cloud_config_is_one_configuration(tmp_pat
 
 def test_every_documented_flag_line_of_the_go_provider_is_read() -> None:
     assert read(None, datacrunch(), DATACRUNCH_FLAGS).settings.pools[0].max == 3
+
+
+@pytest.mark.parametrize("label", ["node-role.kubernetes.io/gpu", "foo.k8s.io/gpu", "node-restriction.kubernetes.io/a"])
+def test_labels_that_a_kubelet_may_not_set_on_itself_are_taken_and_set_by_the_controller(label: str) -> None:
+    assert read(ca_verda(labels={label: "x"})).settings.pools[0].labels == {label: "x"}
