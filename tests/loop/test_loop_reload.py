@@ -116,7 +116,7 @@ BAD: list[str | dict[str, Any]] = [
     {"colour": "red"},
     {"scale_down": {"cooldown": "soon"}},
 ]
-GOOD: list[dict[str, Any]] = [
+GOOD: list[str | dict[str, Any]] = [
     {},
     {"pools": [POOL | {"max": 3}]},
     {"pools": [POOL, OTHER]},
@@ -127,13 +127,18 @@ GOOD: list[dict[str, Any]] = [
 ]
 
 
+def numbered(settings: str | dict[str, Any], n: int) -> str | dict[str, Any]:
+    """A change even where the same one comes twice in a row."""
+    return f"{settings}\n# {n}\n" if isinstance(settings, str) else merged({"limits": {"gpus": 100 + n}}, settings)
+
+
 async def test_a_hundred_changes_while_pods_come_and_go_restart_nothing_and_buy_nothing_twice(tmp_path: Path) -> None:
     rng = random.Random(8)
     async with reloaded(tmp_path) as life:
         program, applied, refused, pods = life.program, 0, 0, 0
         for n in range(100):
             bad = rng.random() < 0.5
-            result = await life.change(rng.choice(BAD) if bad else {"limits": {"gpus": 100 + n}} | rng.choice(GOOD))
+            result = await life.change(numbered(rng.choice(BAD if bad else GOOD), n))
             assert result == (REFUSED if bad else APPLIED), n
             applied, refused = applied + (not bad), refused + bad
             assert [pool.name for pool in program.loop.policy.pools][:1] == ["a100"]
