@@ -34,7 +34,11 @@ def environ(stage: Stage, **more: str) -> dict[str, str]:
 
 async def command(function: str, *words: str, env: Mapping[str, str], cwd: Path) -> tuple[int, str]:
     """One of the console scripts, as its wrapper starts it."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))
+    }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", f"from controller.cli.foreign import {function} as main; main()", *words,
         env=kept | dict(env), cwd=cwd, stdin=asyncio.subprocess.DEVNULL,
@@ -75,7 +79,9 @@ async def test_each_predecessors_command_line_starts_as_documented(what: str, tm
 
 
 @life
-async def test_the_images_own_command_takes_the_python_providers_arguments_without_a_verb(tmp_path: Path) -> None:
+async def test_the_images_own_command_takes_the_python_providers_arguments_without_a_verb(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "config.yaml").write_text(CA_VERDA)
     async with Stage(boots=False) as stage:
         code, shown, told = await cli(
@@ -114,7 +120,9 @@ async def test_a_misspelt_option_is_not_taken_for_a_flag_of_cluster_autoscaler(t
 
 
 @life
-async def test_config_check_prints_the_rights_that_are_needed_for_the_predecessors_account(tmp_path: Path) -> None:
+async def test_config_check_prints_the_rights_that_are_needed_for_the_predecessors_account(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "config.yaml").write_text(CA_VERDA)
     code, shown, _ = await cli("config", "check", "--config", str(tmp_path / "config.yaml"), "--rights")
     assert code == 0

@@ -79,13 +79,17 @@ def test_every_doubt_is_a_no_with_its_reason(project: str, changes: dict[str, An
     assert words in found.because
 
 
-@pytest.mark.parametrize("hostname", ["gpu", "gpu-1a2b3c4", "gpu-1a2b3c4d5", "home-gpu-aaaaaaaaaa", "gpu-XYZ"])
+@pytest.mark.parametrize(
+    "hostname", ["gpu", "gpu-1a2b3c4", "gpu-1a2b3c4d5", "home-gpu-aaaaaaaaaa", "gpu-XYZ"]
+)
 def test_other_hostnames_are_none_of_the_python_providers(hostname: str) -> None:
     assert judged("ca-verda", hostname=hostname) is None
 
 
 def test_a_group_never_swallows_those_whose_name_begins_like_it() -> None:
-    found = judged("ca-verda", hostname="gpu-large-1a2b3c4d", description="Autoscaler node for gpu-large", nodes=())
+    found = judged(
+        "ca-verda", hostname="gpu-large-1a2b3c4d", description="Autoscaler node for gpu-large", nodes=()
+    )
     assert found is not None
     assert found.group == "gpu-large"
 
@@ -98,7 +102,9 @@ def test_a_renamed_group_and_a_hostname_prefix_are_found_by_the_configuration() 
     assert (found.because, found.pool) == ("", "1v100-6v-fin-03")
     host = "custom-node-vm-fin-01-1a2b3c4d"
     node = Node(name=host, uid="n", provider_id=f"verdacloud://FIN-01/{host}")
-    found = judged("verdacloud", hostname=host, description="gpu", prefixes={"custom-node": "gpu"}, nodes=(node,))
+    found = judged(
+        "verdacloud", hostname=host, description="gpu", prefixes={"custom-node": "gpu"}, nodes=(node,)
+    )
     assert found is not None
     assert (found.because, found.pool) == ("", "gpu")
 

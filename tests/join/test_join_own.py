@@ -33,7 +33,9 @@ def test_the_marks_stand_after_the_first_line_and_the_rest_is_untouched() -> Non
 def test_a_script_is_given_variables_as_exports_and_in_double_braces() -> None:
     text = '#!/bin/bash\necho "$NODE_NAME|$INSTANCE_ID|$JOIN_TOKEN|{{ .NODE_NAME }}|{{.JOIN_TOKEN}}|{{ .OTHER }}"\n'
     made = own_script(JOINING, text, {"JOIN_TOKEN": "it's"})
-    out = subprocess.run(["bash", "-c", made], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    out = subprocess.run(
+        ["bash", "-c", made], capture_output=True, text=True, check=True, timeout=20
+    ).stdout.strip()
     assert out == f"{JOINING.name}|{JOINING.name}|it's|{JOINING.name}|it's|{{{{ .OTHER }}}}"
 
 
@@ -93,7 +95,9 @@ async def test_scripts_come_from_the_settings_a_file_or_a_server() -> None:
     joiner = ScriptJoiner(entries, no_secret, lambda: 0.0, Around())
 
     async def prepared(entry: str) -> tuple[str, str]:
-        made = await joiner.prepare(Joining(**{f: getattr(JOINING, f) for f in JOINING.__struct_fields__} | {"entry": entry}))
+        made = await joiner.prepare(
+            Joining(**{f: getattr(JOINING, f) for f in JOINING.__struct_fields__} | {"entry": entry})
+        )
         return made.script, made.script_id
 
     assert (await prepared("text"))[0].endswith("true\n")

@@ -72,7 +72,11 @@ async def reloaded(folder: Path, settings: Mapping[str, Any] | None = None) -> A
     async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage:
         mounted = Mounted(folder)
         mounted.put(json.dumps(merged(BASE, settings or {})))
-        environ = {"VERDA_CLIENT_ID": "life", "VERDA_CLIENT_SECRET": SECRET, "VERDA_BASE_URL": stage.cloud_url + "/v1"}
+        environ = {
+            "VERDA_CLIENT_ID": "life",
+            "VERDA_CLIENT_SECRET": SECRET,
+            "VERDA_BASE_URL": stage.cloud_url + "/v1",
+        }
 
         def again() -> Loaded:
             try:
@@ -129,10 +133,16 @@ GOOD: list[str | dict[str, Any]] = [
 
 def numbered(settings: str | dict[str, Any], n: int) -> str | dict[str, Any]:
     """A change even where the same one comes twice in a row."""
-    return f"{settings}\n# {n}\n" if isinstance(settings, str) else merged({"limits": {"gpus": 100 + n}}, settings)
+    return (
+        f"{settings}\n# {n}\n"
+        if isinstance(settings, str)
+        else merged({"limits": {"gpus": 100 + n}}, settings)
+    )
 
 
-async def test_a_hundred_changes_while_pods_come_and_go_restart_nothing_and_buy_nothing_twice(tmp_path: Path) -> None:
+async def test_a_hundred_changes_while_pods_come_and_go_restart_nothing_and_buy_nothing_twice(
+    tmp_path: Path,
+) -> None:
     rng = random.Random(8)
     async with reloaded(tmp_path) as life:
         program, applied, refused, pods = life.program, 0, 0, 0
