@@ -106,7 +106,7 @@ class Reload:
             if warning not in program.loaded.warnings:
                 log.warning(warning)
         for problem in check_against(policy, program.fleet.catalogue, loaded.origins):
-            log.warning(str(problem))
+            log.warning(str(loaded.draft.theirs(problem)))
         gone = sorted({pool.name for pool in program.policy.pools} - {pool.name for pool in policy.pools})
         renew(program.cloud, settings, credential_files(loaded.origins, os.environ))
         program.change(loaded, policy, entries, endpoints)
