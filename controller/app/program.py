@@ -21,6 +21,7 @@ from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
+from controller.cluster.protocol import Transport
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
@@ -63,7 +64,9 @@ class Program:
         endpoints: Endpoints | None = None,
         deployment: str = "",
         dry_run: bool = False,
+        line: Transport | None = None,
     ) -> None:
+        """`line` is the lease's own way to the API server; without one it shares `connection`."""
         self.loaded = loaded
         self.policy = policy
         self.connection = connection
@@ -96,7 +99,7 @@ class Program:
             decoder=self.view.decoder,
         )
         self.lease = Lease(
-            connection,
+            line or connection,
             namespace=policy.namespace,
             identity=identity,
             clock=now.monotonic,
@@ -190,6 +193,7 @@ class Program:
             may_spend=self._may_spend,
             rng=now.rng,
             limits=self.policy.deadlines,
+            restored=self.flights.idle_marks.cleared,
         )
         return Switchboard(
             policy=self.policy,
@@ -291,12 +295,13 @@ class Program:
             log.info("script without a machine is removed", extra={"script": script.name})
         for disk in orphans.disks:
             log.warning("disk without a machine is removed", extra={"disk": disk.name})
-        for sentence in self._doubtful - set(orphans.doubtful):
+        refused = await sweep.remove(self._cloud, orphans, self.flights.may_act)
+        told = {*orphans.doubtful, *refused}
+        for sentence in self._doubtful - told:
             self.loop.problem(sentence, None)
-        for sentence in orphans.doubtful:
+        for sentence in sorted(told):
             self.loop.problem(sentence, sentence)
-        self._doubtful = set(orphans.doubtful)
-        await sweep.remove(self._cloud, orphans, self.flights.may_act)
+        self._doubtful = told
 
     # -- life -----------------------------------------------------------------------------------
 

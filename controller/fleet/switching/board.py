@@ -9,30 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Offer
-from controller.domain.kube import Node
 from controller.domain.machine import Machine
 from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Own, Power, Stay, Switch, Switched, as_machine
+from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
+from controller.fleet.switching.life import Seen, face_of, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
-from controller.fleet.usable import in_use
+from controller.fleet.switching.waits import hindrance, stays
+from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
-_HOLD = 60.0  # what holds a machine back lasts at least until the next look
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
@@ -67,11 +66,17 @@ class Switchboard:
         return next((switch for switch in self.switches if switch.name == name), None)
 
     def records(self) -> list[tuple[Switch, Switched]]:
-        return [
-            (switch, self._ledger.switched[switch.name])
-            for switch in self.switches
-            if switch.name in self._ledger.switched
-        ]
+        """As they stand in the ledger; of a machine that no record speaks of yet, how it looks."""
+        known = self._ledger.switched
+        return [(switch, known.get(switch.name) or self._glance(switch)) for switch in self.switches]
+
+    def _glance(self, switch: Switch) -> Switched:
+        now = self._clock()
+        seen = self._seen(switch, now)
+        found = first(switch, seen, now)
+        if seen.node is None or not seen.up or lacking(seen.promised, seen.node):
+            return found
+        return replace(found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node))
 
     def machines(self) -> tuple[Machine, ...]:
         """Those that are not off."""
@@ -83,22 +88,22 @@ class Switchboard:
         return any(record.changing for _, record in self.records())
 
     def offers(self) -> tuple[Offer, ...]:
-        """Those that are off, or are going to be."""
-        return tuple(s.offer for s, r in self.records() if r.power in (Power.OFF, Power.FALLING))
+        """All of them: of one that is on `refusals` tells that nothing more is to be had of it."""
+        return tuple(switch.offer for switch, _ in self.records())
 
     def own(self) -> dict[str, Own]:
         now = self._clock()
         return {
-            switch.name: Own(power=record.power.value, face=record.face, stays=_stays(switch, record, now))
+            switch.name: Own(power=record.power.value, face=record.face, stays=stays(switch, record, now))
             for switch, record in self.records()
         }
 
     def refusals(self) -> list[Refusal]:
-        """Why a machine that is off is not switched on now."""
+        """Why a machine is not switched on now."""
         now = self._clock()
         found = []
         for switch, record in self.records():
-            why = _hindrance(switch, record, self._view.node(switch.name), now)
+            why = hindrance(switch, record, self._view.node(switch.name), now)
             if why is not None:
                 found.append(
                     Refusal(offer=switch.offer.key, reason=why.reason, until=why.until, message=why.message)
@@ -135,9 +140,8 @@ class Switchboard:
     def judge(self) -> None:
         """Follow every machine by what is seen now; the records are stored by the caller."""
         now = self._clock()
-        for name in self._ledger.switched.keys() - {switch.name for switch in self.switches}:
-            log.info("a switched machine is no longer in the settings", extra={"machine": name})
-            self._ledger.drop_switched(name)
+        for name in self._left():
+            self._forget(name, now)
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -148,6 +152,18 @@ class Switchboard:
             after = step(self._unless_pointless(before, now), seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
+
+    def _left(self) -> set[str]:
+        return self._ledger.switched.keys() - {switch.name for switch in self.switches}
+
+    def _forget(self, name: str, now: float) -> None:
+        """It is no longer in the settings, and stays as it is; our taints go before its record does."""
+        record, node = self._ledger.switched[name], self._view.node(name)
+        if record.power is not Power.OFF:  # whatever is under way for it ends here
+            log.info("a switched machine is no longer in the settings", extra={"machine": name})
+            self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
+        if not self.turning.marked(node) and not self.turning.running(name):
+            self._ledger.drop_switched(name)
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -191,7 +207,10 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                self.turning.taint(switch, seen.node, wanted)
+                self.turning.taint(switch.name, seen.node, wanted)
+        for name in self._left():
+            if (node := self._view.node(name)) is not None:
+                self.turning.taint(name, node, False)
 
     # -- what drivers ask for -------------------------------------------------------------------
 
@@ -201,7 +220,7 @@ class Switchboard:
         now = self._clock()
         if switch is None or record is None or record.power is not Power.OFF:
             return False
-        if _hindrance(switch, record, self._view.node(name), now) is not None:
+        if hindrance(switch, record, self._view.node(name), now) is not None:
             return False
         call = "".join(self._rng.choice(names.INTENT_ALPHABET) for _ in range(names.INTENT_LENGTH))
         after = replace(
@@ -251,85 +270,3 @@ class Switchboard:
 
 def _promised(switch: Switch) -> Resources:
     return gpu_resources(Pool(name=switch.name, max=1, resources=switch.resources), switch.gpus)
-
-
-def _lately(record: Switched, now: float) -> tuple[float, ...]:
-    return tuple(at for at in record.ons if at > now - DAY)
-
-
-def _hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -> Stay | None:
-    """Why it is not switched on now."""
-    if record.power is Power.FALLING:
-        words = record.note if record.reason is Reason.OFF_DEADLINE else "it is being switched off"
-        return Stay(now + _HOLD, Reason.SWITCHING_OFF, words)
-    if record.power is not Power.OFF:
-        return None
-    lately = _lately(record, now)
-    found: Iterable[Stay] = (
-        Stay(
-            record.refused_until,
-            record.reason or Reason.SWITCH_FAILED,
-            f"{(record.note or SENTENCES[record.reason or Reason.SWITCH_FAILED]).rstrip('.')}; it is tried again later",
-        ),
-        Stay(
-            record.hand_until,
-            Reason.SWITCHED_BY_HAND,
-            f"{record.note or 'somebody else switched it'}; it is left alone for a while (left_alone_for)",
-        ),
-        Stay(
-            record.off_since + switch.min_off if record.off_since else 0.0,
-            Reason.MIN_OFF,
-            f"it was switched off a moment ago (min_off is {switch.min_off:g} s)",
-        ),
-        Stay(
-            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
-            Reason.SWITCH_LIMIT,
-            f"it was switched on {switch.per_day} times in 24 hours, as often as switches_per_day allows",
-        ),
-        Stay(
-            now + _HOLD if node is not None and node.unschedulable else 0.0,
-            Reason.PAUSED,
-            "its Node is cordoned",
-        ),
-        Stay(
-            now + _HOLD
-            if node is not None and node.annotations.get(names.PAUSE) in ("scale-up", "all")
-            else 0.0,
-            Reason.PAUSED,
-            f"its Node says {names.PAUSE}",
-        ),
-    )
-    return next((stay for stay in found if stay.until > now), None)
-
-
-def _stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:
-    """Why an idle machine that is on stays on."""
-    lately = _lately(record, now)
-    found = (
-        Stay(
-            now + _HOLD if record.down_at else 0.0,
-            Reason.SWITCHED_BY_HAND,
-            "its Node is not Ready: somebody else may be switching it off; nothing is decided about it",
-        ),
-        Stay(
-            record.on_since + switch.min_on,
-            Reason.MIN_ON,
-            f"idle; it stays on for min_on ({switch.min_on:g} s)",
-        ),
-        Stay(
-            record.hand_until,
-            Reason.SWITCHED_BY_HAND,
-            "idle; somebody else switched it on, and it is left alone for a while (left_alone_for)",
-        ),
-        Stay(
-            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
-            Reason.SWITCH_LIMIT,
-            f"idle; it was switched on {switch.per_day} times in 24 hours, so it is left on (switches_per_day)",
-        ),
-        Stay(
-            record.refused_until,
-            Reason.SWITCH_FAILED,
-            f"idle; {record.note.rstrip('.')}; it is tried again later",
-        ),
-    )
-    return tuple(stay for stay in found if stay.until > now)
