@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,8 +24,10 @@ from controller.cluster.decode import Decoder, Unreadable
 from controller.cluster.protocol import ClusterError
 from controller.cluster.writer import ClusterWriter
 from controller.config.credentials import files_of
+from controller.config.dialects.draft import pool_name
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
+from controller.domain.cloudthings import Instance
 from controller.domain.kube import Node
 from controller.domain.policy import Policy
 from controller.fleet import adoption
@@ -33,6 +36,7 @@ from controller.fleet.predecessors import PROJECTS, Found, judge
 from controller.report.logs import set_up
 
 Row = dict[str, Any]
+_SUFFIX = re.compile(r"-[0-9a-f]{1,16}$")
 
 
 def run(
@@ -120,13 +124,14 @@ def _judged(
     project: str,
     loaded: Loaded,
     policy: Policy,
-    instances: Sequence[Any],
+    instances: Sequence[Instance],
     nodes: Sequence[Node],
     ledger: Ledger,
 ) -> list[Found]:
     found: list[Found] = []
+    groups = loaded.draft.groups or _converted(instances)
     for instance in sorted(instances, key=lambda i: (i.hostname, i.id)):
-        each = judge(project, instance, nodes, policy, loaded.draft.groups, loaded.draft.prefixes)
+        each = judge(project, instance, nodes, policy, groups, loaded.draft.prefixes)
         if each is not None:
             known = adoption.known_by(ledger, instance.id) is not None
             found.append(Found(instance=instance, group=each.group, known=True) if known else each)
@@ -137,6 +142,13 @@ def _judged(
         else f
         for f in found
     ]
+
+
+def _converted(instances: Sequence[Instance]) -> dict[str, str]:
+    """Settings of our own, converted from theirs or not: how pools would be called after the groups that may be meant."""
+    meant = {_SUFFIX.sub("", instance.hostname) for instance in instances}
+    meant |= {instance.description.strip() for instance in instances}
+    return {group: pool_name(group) for group in meant if group}
 
 
 def _row(found: Found, why: str, apply: bool) -> Row:
