@@ -148,6 +148,14 @@ class Reporter:
         for new in self._events.once(told):
             self._send(new)
 
+    def about(self, subject: Subject, type_: str, reason: str, message: str) -> None:
+        """An event about one of our own objects."""
+        task = asyncio.get_running_loop().create_task(
+            self._writer.event(subject, type=type_, reason=reason, message=message)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _on_node(self, machine: Machine, type_: str, reason: str, message: str) -> None:
         for told in self._events.once(Told("Node", machine.name, type_, reason, message)):
             self._send(told)

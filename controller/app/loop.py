@@ -97,6 +97,10 @@ class Loop:
         self._problems: dict[str, str] = {}
         self._rebuild_at = 0.0
 
+    def change(self, policy: Policy, timing: Timing) -> None:
+        """Other settings are in force."""
+        self.policy, self._timing = policy, timing
+
     # -- questions ------------------------------------------------------------------------------
 
     def not_ready(self) -> str:

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -33,6 +34,7 @@ log = logging.getLogger("gpu_autoscaler")
 FIRST_ANSWER = 15.0  # seconds; at the start nobody would see why nothing happens
 _T = TypeVar("_T")
 ReadSecret = Callable[[str, str], Awaitable[str]]
+_LIVE: WeakKeyDictionary[object, LiveCredentials] = WeakKeyDictionary()  # whose credentials may change
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
         client_id, client_secret, base_url = live.current()
         return Login(client_id=client_id, client_secret=client_secret, base_url=base_url)
 
-    return VerdaCloud(
+    cloud = VerdaCloud(
         login=login,
         clock=now.wall,
         monotonic=now.monotonic,
@@ -83,6 +85,15 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
         currency=verda.currency,
         hide=mask,
     )
+    _LIVE[cloud] = live
+    return cloud
+
+
+def renew(cloud: object, settings: Settings, files: Mapping[str, str]) -> None:
+    """Other credentials stand in the settings: the cloud is asked with them from now on."""
+    live = _LIVE.get(cloud)
+    if live is not None:
+        live.replace(settings.verda, files)
 
 
 def make_provider(settings: Settings, now: Now, files: Mapping[str, str] | None = None) -> Cloud:
@@ -149,8 +160,8 @@ async def _answer(asked: Awaitable[_T], settings: Settings) -> _T:
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
     """Names of the Secrets that join tokens are read from."""
-    names = [entry.token_from.secret.name for entry in settings.join.values() if entry.token_from is not None]
-    return tuple(dict.fromkeys(names))
+    given = (entry.token_from for entry in settings.join.values() if entry.token_from is not None)
+    return tuple(dict.fromkeys(source.secret.name for source in given if source.secret is not None))
 
 
 async def join_entries(settings: Settings, connection: Connection, namespace: str) -> dict[str, Entry]:
@@ -161,6 +172,14 @@ async def join_entries(settings: Settings, connection: Connection, namespace: st
         if given.startup_script_id:
             entries[name] = Entry(startup_script_id=given.startup_script_id)
             continue
+        if given.template is None:
+            entries[name] = Entry(
+                script=given.script.get_secret_value() if given.script is not None else "",
+                script_file=given.script_file or "",
+                script_url=given.script_url or "",
+                variables=given.variables,
+            )
+            continue
         version, ca_hash, ca_cert = given.version or "", given.ca_hash or "", ""
         if not version or not ca_hash:
             facts = facts or await _facts(connection, namespace)
@@ -169,8 +188,13 @@ async def join_entries(settings: Settings, connection: Connection, namespace: st
                 ca_cert = facts[1]
             elif not ca_hash:
                 ca_hash = k3s_ca_hash(facts[1])
-        secret = given.token_from.secret if given.token_from is not None else None
+        source = given.token_from
+        secret = source.secret if source is not None else None
+        token = source.value.get_secret_value() if source is not None and source.value is not None else ""
+        if token:
+            keep_secret(token)
         entries[name] = Entry(
+            token=token,
             template=given.template or "",
             server=given.server or "",
             secret_name=secret.name if secret else "",

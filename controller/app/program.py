@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec.structs import replace
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.listener import Reporter
@@ -34,7 +37,7 @@ from controller.fleet.refusals import Refusals
 from controller.fleet.removal import Removal
 from controller.fleet.switching.board import Switchboard
 from controller.fleet.switching.turning import Turning
-from controller.join.joiner import ScriptJoiner
+from controller.join.joiner import Entry, ScriptJoiner
 from controller.report.events import Events
 from controller.report.metrics import Metrics
 
@@ -66,7 +69,10 @@ class Program:
         """`line` is the lease's own way to the API server; without one it shares `connection`."""
         self.loaded = loaded
         self.policy = policy
-        self._connection = connection
+        self.connection = connection
+        self.now = now
+        self.cloud = cloud
+        self._joiner = joiner
         self._cloud = cloud
         self._now = now
         self._dry_run = dry_run
@@ -108,7 +114,7 @@ class Program:
         self.ledger = Ledger(
             self.writer, policy.cluster_id, starting_digest(loaded.settings), secrets_of(loaded.settings)
         )
-        refusals = Refusals(policy.deadlines)
+        refusals = self._refusals = Refusals(policy.deadlines)
         account = Account(self.ledger, cloud.trust)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
         self.flights = Flights(
@@ -126,6 +132,7 @@ class Program:
             account=account,
         )
         self._endpoints = endpoints
+        self._old_endpoints: list[Endpoints] = []
         self.switchboard = self._switchboard(endpoints) if endpoints is not None else None
         self.fleet = Fleet(
             policy=policy,
@@ -198,6 +205,42 @@ class Program:
             rng=now.rng,
         )
 
+    def change(
+        self,
+        loaded: Loaded,
+        policy: Policy,
+        entries: Mapping[str, Entry],
+        endpoints: Endpoints | None,
+    ) -> None:
+        """Other settings are in force from now on; what is under way ends as it was begun."""
+        policy = replace(policy, pause=self.loop.policy.pause)
+        timing = _timing(loaded)
+        self.loaded, self.policy = loaded, policy
+        self._joiner.change(entries)
+        self.ledger.starts_with(starting_digest(loaded.settings), secrets_of(loaded.settings))
+        self._refusals.change(policy.deadlines)
+        self.view.declare(policy.gpu_resources)
+        self.lease.change(
+            duration=loaded.settings.lease.duration.total_seconds(),
+            renew=loaded.settings.lease.renew.total_seconds(),
+            spend_within=loaded.settings.lease.spend_within.total_seconds(),
+        )
+        self.window.change(timing.quiet, timing.longest)
+        self.health.change(max(STALLED_AFTER, 3 * timing.tick))
+        if endpoints is not None and self.switchboard is None:
+            self.switchboard = self._switchboard(endpoints)
+            self.fleet.switchboard = self.switchboard
+        elif endpoints is not None and self.switchboard is not None:
+            self.switchboard.turning.change(endpoints, policy.deadlines)
+        if endpoints is not None and self._endpoints is not None:
+            self._old_endpoints.append(self._endpoints)  # calls may be under way there
+        self._endpoints = endpoints or self._endpoints
+        if self.switchboard is not None:
+            self.switchboard.policy = policy
+        self.fleet.policy = policy
+        self.loop.change(policy, timing)
+        self.window.hurry()
+
     def _changed(self, kind: str) -> None:
         if kind in ("demand", "capacity"):
             self.window.note()
@@ -263,8 +306,8 @@ class Program:
 
     # -- life -----------------------------------------------------------------------------------
 
-    async def run(self, listen: str | None) -> None:
-        """Run until cancelled; always ends in order."""
+    async def run(self, listen: str | None, beside: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run until cancelled; always ends in order. `beside` runs as long: it reads changed settings."""
         if listen is not None:
             try:
                 await self.server.start(listen)
@@ -276,6 +319,7 @@ class Program:
         watching = asyncio.create_task(self.view.run(), name="watches")
         leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         deciding = asyncio.create_task(self.loop.run(), name="loop")
+        reading = asyncio.ensure_future(beside()) if beside is not None else None
         parts = [task for task in (watching, leading, deciding) if task is not None]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -283,6 +327,9 @@ class Program:
                 if task.done() and not task.cancelled() and task.exception() is not None:
                     raise RuntimeError(f"{task.get_name()} ended") from task.exception()
         finally:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
             await self._end(watching, leading, deciding)
 
     async def _end(
@@ -297,8 +344,8 @@ class Program:
             await asyncio.gather(leading, return_exceptions=True)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        if self._endpoints is not None:
-            await self._endpoints.close()
+        for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
+            await endpoints.close()
         await self.server.stop()
 
     async def once(self) -> None:
@@ -324,8 +371,8 @@ class Program:
                 await asyncio.gather(leading, return_exceptions=True)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            if self._endpoints is not None:
-                await self._endpoints.close()
+            for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
+                await endpoints.close()
 
 
 def _timing(loaded: Loaded) -> Timing:

@@ -7,10 +7,13 @@ because a running controller has machines to look after.
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Mapping
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
+from controller.app.surroundings import OwnSurroundings
 from controller.app.switches import make_endpoints, secrets_of_switches
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
@@ -36,8 +39,10 @@ async def prepare(
     identity: str,
     deployment: str = "",
     dry_run: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
+    around = OwnSurroundings(os.environ if environ is None else environ)
     settings = loaded.settings
     for warning in loaded.warnings:
         log.warning(warning)
@@ -59,12 +64,12 @@ async def prepare(
         )
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
-        log.warning(str(problem))
+        log.warning(str(loaded.draft.theirs(problem)))
     entries = await join_entries(settings, connection, policy.namespace)
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
-    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic)
+    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic, around)
     endpoints = make_endpoints(settings, writer.read_secret, now.wall)
     log.info(
         "ready to start",

@@ -7,24 +7,43 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
+from controller.app.reload import Reload
 from controller.app.start import prepare
+from controller.cli import drivers
 from controller.config.credentials import files_of
+from controller.config.dialects.flags import Flags, parse_flags
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load
 from controller.report.logs import set_up
 
 
-def load_settings(config: str | None) -> Loaded:
+def load_settings(
+    config: str | None,
+    dialect: str = "auto",
+    flags: Flags | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
     try:
-        return load(config, os.environ)
+        return load(config, os.environ if environ is None else environ, dialect=dialect, flags=flags)
     except ConfigError as error:
         raise Ends(CONFIGURATION, *str(error).splitlines()) from error
+
+
+def foreign_flags(words: Sequence[str]) -> Flags:
+    """cluster-autoscaler's flags, where they are given; a word that is neither ours nor theirs ends the program."""
+    flags = parse_flags(words)
+    if words and not flags.given:
+        raise Ends(
+            CONFIGURATION,
+            f"{words[0]}: no such option; --help lists them (cluster-autoscaler's own come with --cloud-provider or --nodes)",
+        )
+    return flags
 
 
 async def until_told(work: Coroutine[Any, Any, None]) -> None:
@@ -55,21 +74,47 @@ def run_controller(
     once: bool,
     log_level: str,
     log_format: str,
+    driver: str = "planner",
+    dialect: str = "auto",
+    words: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> None:
+    flags = foreign_flags(words)
+    log_level = flags.log_level or log_level
     if log_level not in ("debug", "info", "warning", "error"):
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
     if log_format not in ("text", "json"):
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
     set_up(log_level, log_format)
-    loaded = load_settings(config)
+    loaded = load_settings(config, dialect, flags, environ)
+    serve = drivers.find(driver)
+    if serve is not None:
+        serve(loaded, kubeconfig or flags.kubeconfig, listen)
+        return
     # Not asyncio.run: at its end it waits for threads that may be stuck in a look-up or a time-out.
     # Everything is recorded when the work ends, and the process ends right after it.
     asyncio.new_event_loop().run_until_complete(
-        until_told(_controller(loaded, kubeconfig, None if once else listen, dry_run, once))
+        until_told(
+            _controller(
+                loaded,
+                kubeconfig or flags.kubeconfig,
+                None if once else flags.listen or listen,
+                dry_run,
+                once,
+                lambda: load_settings(config, dialect, flags, environ),
+            )
+        )
     )
 
 
-async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_run: bool, once: bool) -> None:
+async def _controller(
+    loaded: Loaded,
+    kubeconfig: str,
+    listen: str | None,
+    dry_run: bool,
+    once: bool,
+    again: Callable[[], Loaded],
+) -> None:
     now = Now()
     cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
     try:
@@ -82,7 +127,11 @@ async def _controller(loaded: Loaded, kubeconfig: str, listen: str | None, dry_r
         program = await prepare(
             loaded, connection, cloud, now, identity=identity(), deployment=deployment, dry_run=dry_run
         )
-        await (_once(program) if once else program.run(listen))
+        if once:
+            await _once(program)
+        else:
+            reload = Reload(program, again, sleep=now.sleep)
+            await program.run(listen, beside=reload.run)
     finally:
         await connection.close()
         await cloud.close()

@@ -79,16 +79,20 @@ class Lease:
         self._sleep = sleep
         self._rng = rng
         self._on_change = on_change
-        self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
-        self._renew = renew
-        self._retry = min(RETRY, renew)
-        self._spend_within = spend_within
+        self.change(duration=duration, renew=renew, spend_within=spend_within)
         self._found: _Wire | None = None  # as last read or written
         self._unchanged_since = 0.0
         self._success: tuple[float, float] | None = None  # monotonic and wall time, before it was sent
         self._held = False
         self._warm = False  # whether the last request was answered, and so its connection is there
         self.error = ""
+
+    def change(self, *, duration: float, renew: float, spend_within: float) -> None:
+        """Its times, in seconds."""
+        self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
+        self._renew = renew
+        self._retry = min(RETRY, renew)
+        self._spend_within = spend_within
 
     @property
     def held(self) -> bool:

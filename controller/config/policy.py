@@ -55,6 +55,7 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         cooldown=settings.scale_down.cooldown.total_seconds(),
         order=settings.scale_down.order,
         min_age=settings.scale_down.min_age.total_seconds(),
+        removed_pools=settings.scale_down.removed_pools,
         consolidate=settings.scale_down.consolidate,
         consolidate_saving=settings.scale_down.consolidate_saving,
         disruption_budget=settings.disruption.budget,
@@ -120,7 +121,7 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
 
 
 def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
-    own_script = join is not None and join.template is not None
+    own_script = join is not None and join.startup_script_id is None
     return Pool(
         name=pool.name,
         instance_types=pool.instance_types,

@@ -113,7 +113,7 @@ class PoolSetting(Section):
     )
     labels: Annotated[dict[str, str], PlainValidator(parse_labels)] = Field(
         {},
-        description="Of the pool's nodes; those that a kubelet may not set are refused, because it would exit.",
+        description="Of the pool's nodes; those that a kubelet may not set on itself (node-role.kubernetes.io/…) are set by the controller once it has joined.",
     )
     taints: tuple[TaintSetting, ...] = Field(
         (),

@@ -18,6 +18,7 @@ from controller.config.values import Path, attempt, parse_duration, parse_whole,
 
 T = TypeVar("T")
 _TO_BUY = ("instance_types", "gpu_models", "min_gpu_memory_gb")
+_OWN_SCRIPT = ("startup_script_id", "script", "script_file", "script_url")
 
 
 def fill_in_join(tree: Tree) -> None:
@@ -133,16 +134,22 @@ def _joins(tree: Tree) -> Iterator[Problem]:
         if not str(path[-1]).isprintable() or not path[-1]:
             yield _missing(tree, path, "a name that is not empty, on one line")
         given = {key for key, value in entry.items() if value is not None}
-        if "startup_script_id" in given:
-            for key in sorted(given & {"template", "server", "token_from", "version", "ca_hash"}):
+        own = [key for key in _OWN_SCRIPT if key in given]
+        if own:
+            for key in sorted(given & {"template", "server", "token_from", "version", "ca_hash"}) + own[1:]:
                 yield _missing(
-                    tree, (*path, key), "no such key beside startup_script_id: that script is used as it is"
+                    tree, (*path, key), f"no such key beside {own[0]}: that script is used as it is"
                 )
-            if entry.get("delete_script") == "after_create":
+            if "startup_script_id" in given and entry.get("delete_script") == "after_create":
                 expected = "after_join, because a script of your own (startup_script_id) is never deleted"
                 yield tree.places.problem((*path, "delete_script"), "after_create", expected)
+            if "startup_script_id" in given and entry.get("variables"):
+                expected = "no such key beside startup_script_id: that script is used as it is"
+                yield _missing(tree, (*path, "variables"), expected)
         elif "template" not in given:
-            yield _missing(tree, path, "template (k3s or kubeadm) or startup_script_id")
+            yield _missing(
+                tree, path, "template (k3s or kubeadm), startup_script_id, or a script of your own"
+            )
         else:
             for key in ("server", "token_from"):
                 if key not in given:

@@ -152,6 +152,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     cooldown: float = 600
     order: str = "largest"
     min_age: float = 0
+    removed_pools: str = "drain"  # drain | keep: machines of pools that are no more
     consolidate: str = "off"  # off | cheaper
     consolidate_saving: Decimal = Decimal(1)  # an hour, at least
     disruption_budget: str = "20%"

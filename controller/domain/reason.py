@@ -67,6 +67,7 @@ class Reason(StrEnum):
     IDLE = "idle"
     EXPIRED = "expired"
     DRIFTED = "drifted"
+    POOL_REMOVED = "pool_removed"
     CONSOLIDATION = "consolidation"
     NEEDED = "needed"
     BUDGET = "budget"
@@ -151,6 +152,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.IDLE: "The machine has been idle for longer than the cooldown.",
     Reason.EXPIRED: "The machine is older than its pool allows; it goes as soon as it is idle.",
     Reason.DRIFTED: "The machine was made with other settings of its pool; it goes as soon as it is idle.",
+    Reason.POOL_REMOVED: "The machine's pool is no longer in the settings; it takes no new pods and goes, or is kept, as they say.",
     Reason.CONSOLIDATION: "The machine is half empty, and its pods are moved to other nodes that have room.",
     Reason.NEEDED: "A waiting pod fits the machine.",
     Reason.BUDGET: "As many machines as allowed are being removed already.",

@@ -212,6 +212,13 @@ class Fleet:
         now = self._clock()
         self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
         fresh = self.inventory.complete and self._sightings.number > self._judged
+        for instance in self._sightings.half_taken_over(self.ledger.machines):
+            if fresh:
+                self.ledger.look_again()
+            self.reports[instance.id] = (
+                f"instance {instance.id} ({instance.hostname}) carries our tags and no record speaks of it: it is left "
+                "alone unless it is taken over (adopt --apply)"
+            )
         self._judged = self._sightings.number
         self.ledger.launched_by(now)
         if self.switchboard is not None:
@@ -249,7 +256,10 @@ class Fleet:
             self.flights.follow(self.policy, machine)
         switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()
         self.flights.idle_marks.follow({*(m.name for m in self.ledger.machines.values()), *switched})
-        for machine, _, seen in steps:
+        for machine, after, seen in steps:
+            if seen.node is not None:
+                self.flights.node_marks.dress(self.policy, after, seen.node)
+                self.flights.node_marks.close_off(after, seen.node, wanted=self._takes_no_more(after))
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine
@@ -338,6 +348,11 @@ class Fleet:
             return True
         soon = now < machine.ready_at + self.policy.deadlines.backoff_most
         return machine.phase is Phase.READY and soon and (machine.market == "spot" or not machine.pods)
+
+    def _takes_no_more(self, machine: Machine) -> bool:
+        """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""
+        gone = self.policy.pool(machine.pool) is None and self.policy.removed_pools == "drain"
+        return gone and not self._waiting_for(machine)
 
     def _waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""

@@ -24,6 +24,7 @@ from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
+from controller.fleet.node_marks import NodeMarks
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import Removal
 from controller.fleet.scripts import ScriptRoom
@@ -76,6 +77,7 @@ class Flights:
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self.idle_marks = IdleMarks(writer, self._tasks, clock, may_act)
+        self.node_marks = NodeMarks(writer, self._tasks, clock, may_act)
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
@@ -134,6 +136,7 @@ class Flights:
         if machine.instance_id:
             self._closed[machine.instance_id] = (now, machine.intent)
         self.idle_marks.forget(machine.name)
+        self.node_marks.forget(machine.node_uid)
 
     # -- starting things ------------------------------------------------------------------------
 

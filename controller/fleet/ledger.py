@@ -68,12 +68,23 @@ class Ledger:
         async with self._lock:
             stored = await self._read()
             book = stored[1] if stored else Book()
-            self._starting = await starting_now(self._writer, self._settings, self._secrets, book.starting)
+            digest = await starting_now(self._writer, self._settings, self._secrets, book.starting)
+            self._starting = digest or book.starting
             self._version = stored[0] if stored else None
             self._known = [book]
             self._take(book)
             self._dirty = self.lost = False
             self._forget_other_ways(book.starting)
+
+    def starts_with(self, settings: str, secrets: Sequence[str]) -> None:
+        """Other settings are in force: machines may start in another way, and what was given up is tried again."""
+        if settings == self._settings and tuple(secrets) == self._secrets:
+            return
+        before = self._starting
+        tail = before.partition(".")[2]
+        self._settings, self._secrets = settings, tuple(secrets)
+        self._starting = f"{settings}.{tail}" if tail and secrets else settings
+        self._forget_other_ways(before)
 
     async def _read(self) -> tuple[str, Book] | None:
         try:
@@ -141,6 +152,10 @@ class Ledger:
             return None
         self.put(replace(current, **fields))
         return self.machines[intent]
+
+    def look_again(self) -> None:
+        """Somebody else may have written: the next write finds that out, and takes over what stands there."""
+        self._dirty = True
 
     def put_switched(self, record: Switched) -> bool:
         """Whether anything changed."""

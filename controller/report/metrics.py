@@ -48,6 +48,13 @@ class Metrics:
         self.cloud_errors = self._counter(
             "cloud_errors", "Reads of the cloud that failed, by reason.", "reason"
         )
+        self.settings_valid = self._gauge(
+            "settings_valid",
+            "1 while the settings in force are those of the files; 0 while those are refused.",
+        )
+        self.settings_changes = self._counter(
+            "settings_changes", "Changed settings that were read while running, by result.", "result"
+        )
         self.plan_seconds = Histogram(
             PREFIX + "plan_seconds",
             "Duration of one planning run.",

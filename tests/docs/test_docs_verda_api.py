@@ -92,6 +92,7 @@ async def test_a_life_calls_what_has_a_row_and_nothing_else(monkeypatch: pytest.
         script = await cloud.create_script("gpuas-home-x", "#!/bin/bash\n")
         machine = await scene.order_running(ORDER)
         assert isinstance(script, Happened)
+        assert await cloud.tag(machine.id, "gpuas-pool", "a100") == Happened(machine.id)  # by command only
         assert await cloud.delete(machine.id, ()) == Happened(machine.id)
         scene.wait(500)
         assert await cloud.delete_volume(machine.os_volume_id) == Happened(machine.os_volume_id)

@@ -248,14 +248,15 @@ def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(h
     assert "gpu-autoscaler/machine" in json.dumps(pod["affinity"])
 
 
-def test_changed_settings_restart_the_pod(helm: Helm) -> None:
+def test_only_settings_that_cannot_change_while_running_restart_the_pod(helm: Helm) -> None:
     def checksum(values: dict[str, Any]) -> str:
         pod = helm.objects(values)["Deployment"]["spec"]["template"]
         return str(pod["metadata"]["annotations"]["checksum/config"])
 
     changed = {**SETTINGS, "limits": {"machines": 1}}
-    assert checksum(given()) == checksum(given())
-    assert checksum(given()) != checksum(given(config=changed))
+    another = {**SETTINGS, "cluster_id": "another"}
+    assert checksum(given()) == checksum(given(config=changed))
+    assert checksum(given()) != checksum(given(config=another))
 
 
 def test_the_settings_are_passed_on_unchanged_and_the_program_accepts_them(helm: Helm) -> None:

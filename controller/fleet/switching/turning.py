@@ -79,6 +79,11 @@ class Turning:
 
     # -- starting things ------------------------------------------------------------------------
 
+    def change(self, endpoints: Endpoints, limits: Deadlines) -> None:
+        """Other settings are in force; what is under way asks the new ones next."""
+        self._endpoints = endpoints
+        self._limits = limits
+
     def follow(self, policy: Policy, switch: Switch, record: Switched) -> None:
         if not self._may_act():
             return

@@ -199,7 +199,8 @@ class Machines:
             return
         host, settings = kubelet.machine.hostname, self.settings
         found = first_matching(host, settings.gpus_fewer)
-        listed = kubelet.machine.gpus if found is None else min(found, kubelet.machine.gpus)
+        whole = first_matching(host, settings.gpus_sliced) or kubelet.machine.gpus
+        listed = whole if found is None else min(found, whole)
         lost = first_matching(host, settings.gpus_lost) or 0
         if settings.gpus_lost_after and not lose:
             lost = 0
