@@ -173,12 +173,14 @@ class Loop:
         if not self._view.synced:
             return False
         if not (self._leads() or self._dry_run):
-            self.fleet.rebuilt = False  # whoever leads writes the ledger; read it again when it is our turn
+            self.fleet.forget()  # whoever leads writes the ledger; read it again when it is our turn
             return False
         if not await self._ready_to_decide():
             return False
         if not self._dry_run:
             await self.fleet.advance()
+            if not self.fleet.rebuilt:
+                return False  # somebody else led meanwhile
         snapshot = self.snapshot()
         started = self._monotonic()
         self.plan = self.fleet.possible(make_plan(snapshot))
@@ -212,10 +214,12 @@ class Loop:
             await self.fleet.rebuild()
             self._heed_pause(await self._notice.wishes())
         except (CloudError, LedgerError, ClusterError) as error:
-            self.fleet.rebuilt = False
+            self.fleet.forget()
             self._rebuild_at = self._monotonic() + min(5.0, self._timing.tick)
             self.problem("start", f"nothing is decided yet: {error}")
             return False
+        if not self.fleet.rebuilt:
+            return False  # somebody else led meanwhile
         self.problem("start", None)
         self._leftovers.set()
         log.info("rebuilt from ledger and inventory", extra={"machines": len(self.fleet.machines())})

@@ -209,6 +209,7 @@ class Program:
         log.info("lease", extra={"held": held})
         if not held:
             # Whoever leads now continues from the ledger; what is under way here must not go on.
+            self.fleet.forget()
             self._grounded = asyncio.get_running_loop().create_task(self._ground())
         self.window.hurry()
 

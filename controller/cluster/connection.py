@@ -181,15 +181,15 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _borrowed(self, access: Access) -> AsyncIterator[Session]:
-        session = self._session
+        before = session = self._session
         if self._closed:
             raise ClusterError("other", "the connection to the API server is closed")
         if session is None or session.access.transport != access.transport:
-            if session is not None:
-                await session.retire()
             session = self._session = opened(access, IDLE if self._beside is None else IDLE_APART)
         session.users += 1
         try:
+            if before is not None and before is not session:
+                await before.retire()  # only now: whoever asks meanwhile uses the new one
             yield session
         finally:
             await session.leave()

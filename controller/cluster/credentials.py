@@ -24,6 +24,7 @@ from controller.cluster.protocol import ClusterError
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOOK_AGAIN = 60.0  # seconds until files are looked at again; the kubelet rotates tokens well ahead
+LOOK_PATIENCE = 2.0  # seconds for which a request waits for newer ones while those that are known still do
 EXPIRY_MARGIN = 300.0
 PROVIDER_LOOK = 240.0  # an OIDC provider may refuse to be asked every minute
 PLUGIN_LOOK = 3600.0  # a plugin that tells no end is asked again only then, or after a 401
@@ -74,18 +75,21 @@ class Credentials:
         self._access: Access | None = None
         self._next_look = 0.0
         self._lock = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def source(self) -> str:
         return "the pod's service account" if self._inside else f"kubeconfig {self._paths}"
 
     async def current(self) -> Access:
-        if self._access is None or self._clock() >= self._next_look:
+        if self._access is None:
             async with self._lock:
                 if self._access is None:
                     await self._load()
-                elif self._clock() >= self._next_look:
-                    await self._look_again()
+        elif self._clock() >= self._next_look and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look_again(), name="credentials")
+            # A plugin may hang for a minute: whoever must renew a lease cannot wait for it.
+            await asyncio.wait({self._looking}, timeout=LOOK_PATIENCE)
         assert self._access is not None  # noqa: S101  (for the type checker)
         return self._access
 
@@ -99,7 +103,9 @@ class Credentials:
 
     async def _look_again(self) -> None:
         try:
-            await self._load()
+            async with self._lock:
+                if self._clock() >= self._next_look:
+                    await self._load()
         except ClusterError as error:  # a file in the middle of its replacement; what we have may still do
             self._next_look = self._clock() + LOOK_AGAIN / 6
             log.warning("%s", error.message)

@@ -36,9 +36,16 @@ _NAMES = ((Matter.DEMAND, "demand"), (Matter.CAPACITY, "capacity"), (Matter.OTHE
 class PodIndex:
     """All unfinished pods. `declared`: resources that count like GPUs."""
 
-    def __init__(self, declared: Iterable[str] = (), wall: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        declared: Iterable[str] = (),
+        wall: Callable[[], float] = lambda: 0.0,
+        steady: Callable[[], float] | None = None,
+    ) -> None:
         self._wall = wall
-        self._used: dict[str, float] = {}  # by node: when the last of its users left
+        self._steady = steady or wall
+        # By node: when the last of its users left, by both clocks.
+        self._used: dict[str, tuple[float, float]] = {}
         self._declared = frozenset(declared)
         self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}
@@ -70,7 +77,9 @@ class PodIndex:
         return tuple(self._guarded.values())
 
     def used_until(self, node: str) -> float:
-        return self._used.get(node, 0.0)
+        """By the wall clock as it shows now: one that was set back would tell of a use that is yet to come."""
+        wall, steady = self._used.get(node, (0.0, None))
+        return wall if steady is None else min(wall, self._wall() - (self._steady() - steady))
 
     def put(self, pod: Pod) -> Matter:
         """Take in what a pod is now. A finished one is no longer kept."""
@@ -110,10 +119,10 @@ class PodIndex:
         return not (shape.is_daemon or shape.mirror) and uses_accelerator(shape.requests, self._declared)
 
     def _note_use(self, node: str) -> None:
-        now = self._wall()
+        now = self._steady()
         if len(self._used) > _MOST_USED:  # nodes come and go
-            self._used = {name: at for name, at in self._used.items() if 0 <= now - at < _OF_LATE}
-        self._used[node] = now
+            self._used = {name: at for name, at in self._used.items() if now - at[1] < _OF_LATE}
+        self._used[node] = (self._wall(), now)
 
     def _forget(self, pod: Pod) -> None:
         if not pod.node:

@@ -123,8 +123,8 @@ class Lease:
             return self._soon(began[0])
         if ours:
             self._success = began
-        self._set(ours)
-        return max(0.0, self._renew - (self._clock() - began[0])) if ours else self._soon(began[0])
+        self._set(ours and self._fresh())  # an answer that took too long is worth nothing
+        return max(0.0, self._renew - (self._clock() - began[0])) if self._held else self._soon(began[0])
 
     def _soon(self, began: float) -> float:
         """One that waited in vain for an answer has paused enough."""
@@ -158,6 +158,7 @@ class Lease:
                     raise
         found = await self._read()
         if found is None:
+            self._lapse()
             await self._write(self._taken(_Spec()), "")
             return True
         if self._found is None or found != self._found:
@@ -169,6 +170,7 @@ class Lease:
         ends = self._unchanged_since + (found.spec.leaseDurationSeconds or self._duration)
         if holder and self._clock() < ends:
             return False
+        self._lapse()
         try:
             await self._write(self._taken(found.spec), found.metadata.resourceVersion)
         except ClusterError as error:
@@ -176,6 +178,10 @@ class Lease:
                 return False
             raise
         return True
+
+    def _lapse(self) -> None:
+        """It is nobody's. Somebody else may have led and let go since our right to spend ended: that is told first."""
+        self._set(self._held and self._fresh())
 
     def _taken(self, before: _Spec) -> dict[str, Any]:
         changes = (before.leaseTransitions or 0) + (1 if before.holderIdentity is not None else 0)
@@ -234,6 +240,7 @@ class Lease:
         found, was = self._found, self._held
         self._set(False)
         self._success = None
+        self._warm = True  # the end of the program waits for no new connection
         if not was or found is None:
             return
         spec = self._renewed(found.spec) | {"holderIdentity": "", "leaseDurationSeconds": 1}

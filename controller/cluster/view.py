@@ -66,7 +66,7 @@ class WatchedView(Rarer):
         self.decoder = decoder or Decoder()
         self._on_change = on_change
         self._context = Context(transport, sleep, rng, clock, wall)
-        self._pods = PodIndex(declared, wall)
+        self._pods = PodIndex(declared, wall, clock)
         self._nodes: Objects[Node] = Objects(Matter.CAPACITY)
         self._named: tuple[Node, ...] = ()  # what `_by_name` was made of
         self._by_name: dict[str, Node] = {}

@@ -87,6 +87,7 @@ class Fleet:
         self._judged = 0  # the number of the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
+        self._forgot = 0  # how often
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
 
     @property
@@ -103,6 +104,7 @@ class Fleet:
 
     async def rebuild(self) -> None:
         """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
+        forgot = self._forgot
         await self.ledger.load()
         self._account.known()
         self.flights.idle_marks.forget_all()
@@ -111,7 +113,12 @@ class Fleet:
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
         await self._take(inventory, number)
-        self.rebuilt = True
+        self.rebuilt = forgot == self._forgot
+
+    def forget(self) -> None:
+        """Somebody else may lead: what was read so far is not believed any more."""
+        self.rebuilt = False
+        self._forgot += 1
 
     async def refresh_catalogue(self) -> None:
         self.catalogue = await self._cloud.catalogue()
@@ -259,7 +266,7 @@ class Fleet:
     async def _store(self) -> None:
         await self.ledger.flush()
         if self.ledger.lost:
-            self.rebuilt = False
+            self.forget()
             raise LedgerError("somebody else took machines out of the ledger; everything is read again")
 
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:

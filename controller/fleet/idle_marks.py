@@ -103,7 +103,9 @@ class IdleMarks:
 
     async def _until_written(self, name: str) -> None:
         while (mark := self._marks.get(name)) is not None and not mark.written and self._may_act():
-            await self._writer.annotate(name, {names.NODE_IDLE_SINCE: mark.text})
-            if mark.text is None:
+            if (
+                mark.text is None
+            ):  # the mark goes last: it tells whoever leads next that something is to be done
                 await self._writer.taint(name, remove=(SOFT,))
+            await self._writer.annotate(name, {names.NODE_IDLE_SINCE: mark.text})
             mark.written, mark.at = True, self._clock()

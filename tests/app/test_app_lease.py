@@ -10,6 +10,7 @@ import pytest
 
 from controller.app.parts import Now
 from controller.app.program import Program
+from controller.cluster.view import WatchedView
 from controller.config.load import load_dict
 from controller.config.policy import to_policy
 from controller.domain import names
@@ -154,3 +155,73 @@ async def test_an_order_is_not_sent_by_a_leader_frozen_while_its_script_is_made(
         life.program.fleet.request(launch)
         await life.settle()
         assert ("create" in [verb for verb, _ in life.changed]) is not freezes
+
+
+def taken_and_given_back(life: Life) -> None:
+    """What our next attempts find: our version is no longer the latest, and nobody holds it any more."""
+    really = life.cluster.route
+    assert really is not None
+    free = {"metadata": {"resourceVersion": "9"}, "spec": {"holderIdentity": "", "leaseTransitions": 2}}
+
+    def answer(asked: Asked) -> Any:
+        if "/leases" in asked.path and asked.method == "GET":
+            return free
+        if "/leases" in asked.path and asked.body["metadata"].get("resourceVersion") != "9":
+            return failure(409)
+        return really(asked)
+
+    life.cluster.route = answer
+
+
+async def test_a_leader_that_slept_while_another_led_reads_everything_again() -> None:
+    """Or it would buy for pods that have their machine by now."""
+    life = Life()
+    await life.lead()
+    life.program.fleet.rebuilt = True
+    taken_and_given_back(life)
+    life.clock.pass_(LOST)
+    await life.program.lease.step()  # no pass of the loop came between
+    assert life.program.lease.held
+    assert not life.program.fleet.rebuilt
+    await life.settle()
+
+
+async def test_a_pass_during_which_another_led_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for slept in (True, False):
+        life = Life()
+        await life.lead()
+        life.program.fleet.rebuilt = True
+        taken_and_given_back(life)
+
+        async def advance(life: Life = life, slept: bool = slept) -> None:
+            if slept:
+                life.clock.pass_(LOST)
+                await life.program.lease.step()
+
+        monkeypatch.setattr(WatchedView, "synced", True)
+        life.program.fleet.advance = advance  # type: ignore[method-assign]
+        assert await life.program.loop.look() is not slept
+        assert life.program.lease.held
+        await life.settle()
+
+
+async def test_what_was_read_before_another_led_is_not_taken_for_read_afterwards() -> None:
+    life = Life()
+    await life.lead()
+    taken_and_given_back(life)
+
+    really = life.program.fleet.refresh_catalogue
+
+    async def slow() -> None:
+        life.clock.pass_(LOST)
+        await life.program.lease.step()
+        await really()
+
+    life.program.fleet.refresh_catalogue = slow  # type: ignore[method-assign]
+    await life.program.fleet.rebuild()
+    assert life.program.lease.held
+    assert not life.program.fleet.rebuilt
+    life.program.fleet.refresh_catalogue = really  # type: ignore[method-assign]
+    await life.program.fleet.rebuild()
+    assert life.program.fleet.rebuilt
+    await life.settle()

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
-from controller.cluster import rights
+from controller.cluster import credentials as module
+from controller.cluster import rights, sessions
 from controller.cluster.connection import Connection
 from controller.cluster.credentials import Credentials
 from controller.cluster.protocol import ClusterError
@@ -182,7 +184,42 @@ async def test_a_file_that_vanishes_for_a_moment_does_not_take_the_credentials_a
     assert (await found.current()).authorization == "Bearer t"
 
 
-async def test_an_exec_plugin_is_asked_again_before_its_token_ends(tmp_path: Path) -> None:
+async def test_a_plugin_that_hangs_holds_nobody_up_while_the_token_still_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the lease would be lost to it, minutes before the token ends."""
+    monkeypatch.setattr(module, "LOOK_PATIENCE", 0.01)
+    token, clock, answers = tmp_path / "token", Clock(), asyncio.Event()
+    token.write_text("one")
+    found = credentials(kubeconfig(tmp_path / "config", "http://h", tokenFile=str(token)), clock)
+    await found.current()
+    really, looks = found._read, 0
+
+    async def hangs() -> float:
+        nonlocal looks
+        looks += 1
+        await answers.wait()
+        return await really()
+
+    monkeypatch.setattr(found, "_read", hangs)
+    token.write_text("two")
+    clock.pass_(100)
+    async with asyncio.timeout(20):
+        told = await asyncio.gather(*(found.current() for _ in range(5)), found.current())
+        assert {access.authorization for access in told} == {"Bearer one"}
+        assert (await found.current()).authorization == "Bearer one"
+        assert looks == 1
+        answers.set()
+        assert found._looking is not None
+        await found._looking
+        assert (await found.current()).authorization == "Bearer two"
+    assert looks == 1
+
+
+async def test_an_exec_plugin_is_asked_again_before_its_token_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_PATIENCE", 60.0)
     clock = Clock()
     script = tmp_path / "plugin"
     script.write_text(
@@ -558,6 +595,33 @@ async def test_a_connection_apart_without_an_answer_ends_the_silent_watches_besi
         assert connection._session is not before
         assert before._client.closed  # nobody used it any more
     assert used[1] is not used[-1]
+
+
+async def test_replaced_certificates_leave_no_session_open_however_many_ask_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response()
+
+    made: list[sessions.Session] = []
+
+    class Slow(sessions.Session):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            made.append(self)
+
+        async def close(self) -> None:
+            await asyncio.sleep(0.01)
+            await super().close()
+
+    monkeypatch.setattr(sessions, "Session", Slow)
+    async with connected(tmp_path, handle) as connection:
+        await connection.request("GET", "/x")
+        known = await connection._credentials.current()
+        connection._credentials._access = replace(known, stamps=(("ca.crt", 2),))
+        await asyncio.gather(*(connection.request("GET", "/x") for _ in range(5)))
+        assert len(made) == 2
+    assert all(session._client.closed for session in made)
 
 
 async def test_a_410_on_a_stream_keeps_its_status(tmp_path: Path) -> None:

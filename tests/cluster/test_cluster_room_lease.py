@@ -195,7 +195,7 @@ async def test_a_wall_clock_set_back_takes_nothing_from_a_fresh_lease() -> None:
 
 async def test_a_slow_write_counts_from_when_it_was_sent() -> None:
     server, clock = Server(), Clock()
-    lease, _, client = contender(server, "a", clock)
+    lease, told, client = contender(server, "a", clock)
     slow = client.request
 
     async def delayed(*args: Any, **more: Any) -> bytes:
@@ -205,6 +205,7 @@ async def test_a_slow_write_counts_from_when_it_was_sent() -> None:
     client.request = delayed  # type: ignore[method-assign]
     await lease.step()  # a read and a write: twelve seconds
     assert not lease.may_spend()
+    assert told == []  # nobody is told of what has ended already
 
 
 async def test_a_new_connection_gets_all_the_time_there_is_and_a_warm_one_answers_soon_or_never() -> None:
@@ -286,6 +287,39 @@ async def test_a_usurped_lease_is_lost_at_the_next_write() -> None:
     await lease.step()
     assert told == [True, False]
     assert lease.holder == "b"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_who_slept_while_another_led_is_told_of_the_loss_before_it_leads_again(gone: bool) -> None:
+    """Or it would go on with what it knew before."""
+    server, clock = Server(), Clock()
+    lease, told, _ = contender(server, "a", clock)
+    await lease.step()
+    other, _, _ = contender(server, "b", clock)
+    await other.step()
+    clock.pass_(DURATION + 1)
+    await other.step()
+    assert other.held
+    await other._let_go()
+    if gone:
+        server.lease = None
+    await lease.step()
+    assert lease.held
+    assert told == [True, False, True]
+
+
+async def test_letting_go_is_not_waited_for_longer_than_it_is_of_use() -> None:
+    """Where nothing answers any more, the end of the program must not wait for a connection."""
+    server, clock = Server(), Clock()
+    lease, _, client = contender(server, "a", clock)
+    client.clock = clock
+    await lease.step()
+    clock.pass_(5)
+    client.silent_until = clock() + 100
+    await lease.step()
+    began = clock()
+    await lease._let_go()
+    assert clock() - began <= 2.5
 
 
 async def test_a_deleted_lease_is_created_again() -> None:

@@ -686,6 +686,23 @@ def test_when_a_node_was_used_last_is_known_of_work_on_gpus_only(change: dict[st
     assert index.used_until("n1") == told
 
 
+@pytest.mark.parametrize(
+    ("jump", "told"),
+    [
+        (0.0, 1000.0),
+        (-3600.0, 1000.0 - 3600.0),  # set back: a use to come would begin each cooldown anew for an hour
+        (3600.0, 1000.0),  # set forward, or the machine was suspended: marks from before stay behind as well
+    ],
+)
+def test_a_clock_that_jumps_moves_no_use_into_the_future(jump: float, told: float) -> None:
+    wall, steady = 1000.0, 50.0
+    index = PodIndex((), lambda: wall, lambda: steady)
+    index.put(Decoder().pod(pod("a", node="n1", gpus=1)))
+    index.drop("uid-a")
+    wall, steady = wall + jump + 10, steady + 10
+    assert index.used_until("n1") == told
+
+
 def test_uses_of_long_ago_are_not_remembered_for_ever() -> None:
     now = 0.0
     index = PodIndex((), lambda: now)

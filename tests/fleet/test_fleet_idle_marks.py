@@ -12,6 +12,7 @@ from controller.cluster.protocol import ClusterError
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Retire
+from controller.fleet.removal import SOFT
 from tests.fleet.fakes import Town, make_pod
 from tests.fleet.scene import Controller, World
 
@@ -187,6 +188,29 @@ async def test_a_removal_that_is_called_off_does_not_begin_again_on_the_old_mark
         await world.time.advance(1)
         assert controller.only.phase is Phase.READY
     assert len([detail for detail in controller.heard.of("phase") if detail == "ready>draining"]) == 1
+
+
+async def test_whoever_leads_next_takes_the_taint_off_a_machine_that_is_used_again() -> None:
+    """The mark is what tells the next one that there is something to take off: it goes last."""
+    world, controller, (machine,) = await ready(cooldown=NEVER)
+    await controller.look()
+    await world.time.advance(1)
+    await controller.hands.taint(machine.name, add=(SOFT,))
+    use(world, machine)
+
+    async def refused(node: str, **changes: object) -> None:
+        raise ClusterError("unreachable", "the API server is away")
+
+    controller.hands.taint = refused  # type: ignore[assignment,method-assign]
+    await controller.look()
+    await world.time.advance(1)
+    await controller.lose_lease()
+    following = world.start()
+    for _ in range(5):
+        await following.look()
+        await world.time.advance(1)
+    assert SOFT not in world.town.nodes[machine.name].taints
+    assert idle_since(world, machine) is None
 
 
 async def test_without_the_lease_nothing_is_remembered_and_nothing_is_written() -> None:

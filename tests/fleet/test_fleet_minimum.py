@@ -24,7 +24,7 @@ async def test_a_minimum_that_never_joins_is_ordered_less_and_less_often() -> No
     why = controller.plan.pools["a100"]
     assert why.code is Reason.JOIN_DEADLINE
     assert "next is ordered at" in why.message
-    assert "restart" in why.message
+    assert "the controller starts with other settings" in why.message
     await world.run(controller, 5 * 24 * HOUR, step=300)
     assert len(world.account.orders) <= 11  # in the end one a day
     assert world.most_alive == 1
