@@ -99,7 +99,10 @@ class Fleet:
         self.rebuilt = True
 
     async def refresh_catalogue(self) -> None:
-        self.catalogue = await self._cloud.catalogue()
+        found = await self._cloud.catalogue()
+        if found.offers == self.catalogue.offers:  # the same objects: what was made of them serves again
+            found = replace(found, offers=self.catalogue.offers)
+        self.catalogue = found
         await self._count_scripts()
 
     async def _count_scripts(self) -> None:
@@ -167,8 +170,10 @@ class Fleet:
         now = self._clock()
         found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
         until = now + _HOLD
+        brake, doubt = self._brake, self._account.doubt
+        if not doubt and brake is None:
+            return tuple(found.values())
         for offer in self.catalogue.offers:
-            brake, doubt = self._brake, self._account.doubt
             if doubt:
                 found[offer.key] = Refusal(
                     offer=offer.key, reason=Reason.VANISHED, until=until, message=doubt

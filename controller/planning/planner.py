@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType
+from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
@@ -24,7 +24,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, scale_down, together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
-from controller.planning.choice import Candidate, candidates
+from controller.planning.choice import Candidate
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
@@ -34,6 +34,7 @@ from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
+from controller.planning.opened import opened
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.room import UNNAMED, Room
@@ -100,8 +101,8 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
         told |= out
         demand = [pod for pod in demand if pod.key not in out]
     sites = existing(snapshot)
-    options = candidates(snapshot)
-    packer = Packer(snapshot, options)
+    options, shop = opened(snapshot)
+    packer = Packer(snapshot, shop)
     if any(gang.one_location for gang in found.gangs.values()):
         there = [*sites.ready, *sites.coming, *sites.draining]
         demand = together.in_one_location(
@@ -269,13 +270,22 @@ def in_order(snapshot: Snapshot) -> Snapshot:
         nodes=tuple(sorted(snapshot.nodes, key=lambda n: (n.name, n.uid))),
         budgets=tuple(sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name, b.uid))),
         machines=tuple(sorted(snapshot.machines, key=lambda m: (m.name, m.intent))),
-        offers=tuple(
-            sorted(
-                snapshot.offers,
-                key=lambda o: (o.type.name, o.location, o.market, o.price, not o.available, o.type.gpus),
-            )
-        ),
+        offers=_offers_in_order(snapshot.offers),
     )
+
+
+_sorted_last: list[tuple[tuple[Offer, ...], tuple[Offer, ...]]] = []
+
+
+def _order_of(o: Offer) -> tuple[object, ...]:
+    return (o.type.name, o.location, o.market, o.price, not o.available, o.type.gpus)
+
+
+def _offers_in_order(offers: tuple[Offer, ...]) -> tuple[Offer, ...]:
+    """The catalogue stays the same object while nothing in it changes, and is sorted once then."""
+    if not (_sorted_last and _sorted_last[0][0] is offers):
+        _sorted_last[:] = [(offers, tuple(sorted(offers, key=_order_of)))]
+    return _sorted_last[0][1]
 
 
 def _launch(room: Room, reason: str) -> Launch:
