@@ -146,6 +146,3 @@ def _manifest(name: str, work: Work) -> dict[str, Any]:
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     notes = {"gpu-autoscaler-sandbox/run-for": f"{work.lasts:.1f}s"}
     return {"kind": "Pod", "metadata": {"name": name, "annotations": notes}, "spec": spec}
-
-
-

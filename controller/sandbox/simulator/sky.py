@@ -24,7 +24,7 @@ TOKEN_MARGIN = 60.0
 class Sky(Protocol):
     """Where calls arrive."""
 
-    def carried(self, request: Request) -> Carried: ...
+    def carried(self, request: Request, *, late: bool) -> Carried: ...
 
     def lateness(self, request: Request) -> float:
         """Seconds for which this one is on its way already sent, and not yet there."""
@@ -106,7 +106,7 @@ class Air(Executor):
         request = Request.of(method, "/v1" + target, b"" if body is None else body, headers)
         if not self._sent and (late := self.sky.lateness(request)) > 0:
             raise _Slow(late)
-        found = self.sky.carried(request)
+        found = self.sky.carried(request, late=self._sent)
         if found.seconds > self.read_timeout:
             self._took += self.read_timeout
             raise Trouble("unknown", f"no answer within {self.read_timeout:g} s")

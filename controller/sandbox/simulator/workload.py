@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+MOST_MACHINES = 400  # in a workload from a file
 STANDARD_PODS, STANDARD_MACHINES = 200, 15  # in a day
 BIG_PODS, BIG_MACHINES = 1000, 60
 DAY = 86400.0
@@ -48,9 +49,7 @@ def standard(seed: int, hours: float, *, pods_a_day: int = STANDARD_PODS) -> lis
         for _ in range(rng.choice((1, 1, 1, 1, 2, 4)) if len(found) + 4 <= count else 1):
             gpus = rng.choices([n for n, _ in GPUS], weights=[often for _, often in GPUS])[0]
             lasts = min(LONGEST, max(SHORTEST, rng.lognormvariate(math.log(MEDIAN), SPREAD)))
-            found.append(
-                Work("", arrives, round(lasts, 1), gpus, 2000 * gpus, 8192 * gpus)
-            )
+            found.append(Work("", arrives, round(lasts, 1), gpus, 2000 * gpus, 8192 * gpus))
             arrives += rng.uniform(0.0, 20.0)
     return _named(found)
 

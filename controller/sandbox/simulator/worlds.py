@@ -27,7 +27,6 @@ SHORTEST = 0.001
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
 CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 1500, "bookmarks": 100}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
-Tap = Callable[[Request, Response | None], None]
 
 
 class _Side:
@@ -36,19 +35,13 @@ class _Side:
     def __init__(self, core: Any, faults: Faults, after: Callable[[Request], None]) -> None:
         self.core = core
         self.faults = faults
-        self.before: list[Callable[[Request], None]] = []
         self.late: Callable[[Request], float] = lambda request: 0.0
         self._after = after
 
     def carried(self, request: Request) -> Carried:
-        for look in self.before:
-            look(request)
         found = carry(self.core, self.faults, request)
         self._after(request)
         return found
-
-    def lateness(self, request: Request) -> float:
-        return self.late(request)
 
 
 class Worlds:
@@ -63,6 +56,7 @@ class Worlds:
         self.sky = _Side(self.cloud, self.cloud_faults, self._cloud_touched)
         self.ground = _Side(self.cluster, self.cluster_faults, lambda request: self.turn_cluster())
         self.hear: list[Callable[[], None]] = []  # whoever looks after each step of the cloud
+        self.turns = 0
         self.lag_until = 0.0  # of scheduler, controllers and kubelets
         self._running: dict[str, Instance] = {}
         self._cloud_timer: asyncio.TimerHandle | None = None
@@ -83,6 +77,7 @@ class Worlds:
         """Do what is due, tell the kubelets, and come again when more is."""
         pause = self.cloud.tick()
         self._tell_kubelets()
+        self.turns += 1
         for hear in self.hear:
             hear()
         self._cloud_timer = self._again(self._cloud_timer, pause, self.turn_cloud)
