@@ -148,6 +148,8 @@ class Judge:
             known = self.books.machine(other.hostname)
             if other is one or known is None or not known.phase.on_the_way or known.failed:
                 continue
+            if other.hostname in self._served:
+                continue  # the scheduler gives its GPUs to whom it likes
             coming.append(known)
         if not coming:
             return False

@@ -24,16 +24,15 @@ class Need(NamedTuple):
 
 def all_placed(needs: Iterable[Need], machines: Sequence[Machine]) -> bool:
     free = [
-        [one.gpus, one.vcpus * 1000 - 200, int(one.memory_gib * _MIB * _MEMORY_KEPT), gpu_slug(one.model)]
-        for one in machines
+        (one.gpus, one.vcpus * 1000 - 200, int(one.memory_gib * _MIB * _MEMORY_KEPT)) for one in machines
     ]
+    slugs = [gpu_slug(one.model) for one in machines]
     for need in sorted(needs, reverse=True):
-        for room in free:
-            gpus, cpu, memory, model = room
-            if need.models and model not in need.models:
+        for number, (gpus, cpu, memory) in enumerate(free):
+            if need.models and slugs[number] not in need.models:
                 continue
             if need.gpus <= gpus and need.cpu_milli <= cpu and need.memory_mib <= memory:
-                room[:3] = [gpus - need.gpus, cpu - need.cpu_milli, memory - need.memory_mib]
+                free[number] = (gpus - need.gpus, cpu - need.cpu_milli, memory - need.memory_mib)
                 break
         else:
             return False

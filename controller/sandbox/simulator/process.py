@@ -108,7 +108,7 @@ class Process:
         self.air = Air(loop, sky, latency=self._latency, read_timeout=verda.read_timeout.total_seconds())
         self.connection = GroundConnection(ground, latency=self._latency)
         self.now = Now(wall=lambda: wall() + self.skew, monotonic=loop.time, rng=rng)
-        login = Login(client_id=name, client_secret="simulated", base_url="memory://cloud/v1")
+        login = Login(client_id=name, client_secret=name, base_url="memory://cloud/v1")
         self.cloud = VerdaCloud(
             login=lambda: login,
             clock=self.now.wall,
@@ -181,8 +181,13 @@ class Process:
     def hold(self) -> asyncio.Future[None]:
         """What a step that may not be made waits for; a task knows it by this mark, as `await` sets it."""
         future: asyncio.Future[None] = self._loop.create_future()
+
+        def go_on(_: object) -> None:
+            if not future.done():
+                future.set_result(None)
+
         if self.frozen is not None:
-            self.frozen.add_done_callback(lambda _: future.done() or future.set_result(None))
+            self.frozen.add_done_callback(go_on)
         future._asyncio_future_blocking = True
         return future
 

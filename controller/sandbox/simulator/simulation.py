@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from controller.config.load import Loaded
+from controller.domain.cloudthings import Offer
 from controller.domain.names import default_cluster_id
 from controller.sandbox.simulator.bound import lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
@@ -171,7 +172,7 @@ class Simulation:
         for place in list(self.processes):
             self.stop(place)
 
-    def _offers(self):  # type: ignore[no-untyped-def]
+    def _offers(self) -> tuple[Offer, ...]:
         for process in self.processes.values():
             if process.program is not None:
                 return process.program.fleet.catalogue.offers

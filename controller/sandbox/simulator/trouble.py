@@ -41,6 +41,8 @@ class Trouble:
         worlds = self._worlds
         worlds.cloud_faults.rules, worlds.cluster_faults.rules = [], []
         worlds.tell_cloud("PUT", "settings", {k: v for k, v in CLOUD.items() if k != "balance"})
+        # What is stuck may be deleted now: somebody at the cloud has looked after it.
+        worlds.tell_cloud("PUT", "settings", {"undeletable_statuses": []})
         worlds.tell_cloud("PUT", "outcomes", [])
         worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}])
         if self._plenty:
@@ -135,7 +137,11 @@ class Trouble:
         shown = self._worlds.cluster.settings.shown()
         before = {key: CLUSTER.get(key, shown[key]) for key in values}
         self._worlds.tell_cluster("PUT", "settings", values)
-        self._for(lasts or 300, lambda: self._worlds.tell_cluster("PUT", "settings", before) and None)
+
+        def back() -> None:
+            self._worlds.tell_cluster("PUT", "settings", before)
+
+        self._for(lasts or 300, back)
 
     def _cluster(self, deed: str, seconds: float) -> None:
         worlds = self._worlds
