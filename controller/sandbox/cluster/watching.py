@@ -46,7 +46,9 @@ def _departed(before: Item, version: int) -> Item:
 class Watch:
     """One client's view of a shelf."""
 
-    def __init__(self, resource: Resource, shelf: Shelf, test: Test, render: Render, bookmarks: float) -> None:
+    def __init__(
+        self, resource: Resource, shelf: Shelf, test: Test, render: Render, bookmarks: float
+    ) -> None:
         """`bookmarks`: seconds between them, 0: none."""
         self.resource = resource
         self.shelf = shelf

@@ -23,9 +23,7 @@ class Need(NamedTuple):
 
 
 def all_placed(needs: Iterable[Need], machines: Sequence[Machine]) -> bool:
-    free = [
-        (one.gpus, one.vcpus * 1000 - 200, int(one.memory_gib * _MIB * _MEMORY_KEPT)) for one in machines
-    ]
+    free = [(one.gpus, one.vcpus * 1000 - 200, int(one.memory_gib * _MIB * _MEMORY_KEPT)) for one in machines]
     slugs = [gpu_slug(one.model) for one in machines]
     for need in sorted(needs, reverse=True):
         for number, (gpus, cpu, memory) in enumerate(free):

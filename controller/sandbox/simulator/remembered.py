@@ -1,7 +1,7 @@
 """Plans that need not be made again: `plan` is pure, so an equal picture gives an equal plan.
 
 Between two looks mostly nothing has changed but the time, and a plan says when time alone would change it.
-So the last plan that ordered nothing stands until then, and for a minute at most, because what it says
+So the last plan that ordered nothing stands until then, and for ten minutes at most, because what it says
 about times would grow old. This is what makes a day pass in seconds; the decisions are the planner's.
 """
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from controller.domain.plan import Plan, Snapshot
 from controller.planning.planner import plan
 
-LONGEST = 60.0
+LONGEST = 600.0
 
 
 class Remembered:

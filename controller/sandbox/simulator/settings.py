@@ -25,8 +25,8 @@ ENVIRON = {
 # What is done again and again is done more seldom than by default, so that a day takes seconds. What the life of
 # a machine waits for (deadlines, cooldown, proofs) is as it is; a user's own settings are taken as they are.
 CALM: dict[str, Any] = {
-    "timing": {"tick": "30s", "poll_cloud": "60s", "poll_cloud_busy": "20s", "catalogue": "10m"},
-    "lease": {"duration": "60s", "renew": "20s", "spend_within": "45s"},
+    "timing": {"tick": "60s", "poll_cloud": "120s", "poll_cloud_busy": "30s", "catalogue": "15m"},
+    "lease": {"duration": "90s", "renew": "30s", "spend_within": "70s"},
 }
 
 

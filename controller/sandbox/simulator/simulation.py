@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+from controller.cluster import memory
 from controller.config.load import Loaded
 from controller.domain.cloudthings import Offer
 from controller.domain.names import default_cluster_id
@@ -131,6 +132,9 @@ class Simulation:
         began = time.perf_counter()
         complaints = _Complaints(self)
         _LOG.addHandler(complaints)
+        frugal, memory.frugal = memory.frugal, False
+        thresholds = gc.get_threshold()
+        gc.set_threshold(20_000, 20, 50)
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_until_complete(self._course())
@@ -138,6 +142,8 @@ class Simulation:
         finally:
             _LOG.removeHandler(complaints)
             self._clean_up()
+            memory.frugal = frugal
+            gc.set_threshold(*thresholds)
         result["wall_s"] = round(time.perf_counter() - began, 3)
         return result
 
@@ -150,7 +156,6 @@ class Simulation:
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         asyncio.set_event_loop(None)
         self.loop.close()
-        gc.unfreeze()
 
     async def _course(self) -> None:
         self.loop.call_later(TIDY, self._tidy)

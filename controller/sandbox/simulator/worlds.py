@@ -25,7 +25,7 @@ from controller.sandbox.wire import Request, Response
 BEGAN = 1_800_000_000.0  # the wall clock when a simulation begins
 SHORTEST = 0.001
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
-CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 1500, "bookmarks": 100}
+CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 1500, "bookmarks": 140}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
 
 
