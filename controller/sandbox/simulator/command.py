@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def simulate(asked: Asked, seed: int) -> Result:
     """One seed, in this process."""
-    logging.disable(logging.WARNING)
     works, loaded = works_of(asked, seed), settings_of(asked)
     hours = max(asked.hours, 0.0)
     cluster_id = loaded.settings.cluster_id or "*"

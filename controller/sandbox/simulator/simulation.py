@@ -132,6 +132,8 @@ class Simulation:
         began = time.perf_counter()
         complaints = _Complaints(self)
         _LOG.addHandler(complaints)
+        told = logging.root.manager.disable
+        logging.disable(logging.WARNING)
         frugal, memory.frugal = memory.frugal, False
         thresholds = gc.get_threshold()
         gc.set_threshold(20_000, 20, 50)
@@ -143,6 +145,7 @@ class Simulation:
             _LOG.removeHandler(complaints)
             self._clean_up()
             memory.frugal = frugal
+            logging.disable(told)
             gc.set_threshold(*thresholds)
         result["wall_s"] = round(time.perf_counter() - began, 3)
         return result
