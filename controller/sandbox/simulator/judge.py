@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from fnmatch import fnmatchcase
 
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
@@ -246,6 +247,10 @@ class Judge:
         self.paid_gpu_s += lasted * one.kind.gpus
         if one.hostname not in self._served:
             self.launches_failed += 1
+
+    def ours_like(self, pattern: str) -> list[str]:
+        """Ids of living machines, in the order of their purchase."""
+        return [one.id for one in self._alive() if fnmatchcase(one.hostname, pattern)]
 
     def machines_now(self) -> tuple[int, int]:
         """Machines and their GPUs that cost money."""
