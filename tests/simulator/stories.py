@@ -48,7 +48,8 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
     ],
     "an order is carried out twice": [_story(ONE, fault(0, {**_CREATE, "fault": "twice"}))],
     "an order arrives late": [
-        _story(ONE, {"at_s": 0, "late": {"method": "POST", "path": "/instances", "seconds": 700}}, hours=1)
+        _story(ONE, {"at_s": 0, "late": {"method": "POST", "path": "/instances", "seconds": seconds}}, hours=1)
+        for seconds in (25, 100, 700)
     ],
     "lists lie": [
         _story(SOME, *(fault(at, {**_LISTS, "fault": "answer", "status": 200, "body": []}) for at in (50, 200, 500))),

@@ -108,7 +108,8 @@ class Process:
         self.air = Air(loop, sky, latency=self._latency, read_timeout=verda.read_timeout.total_seconds())
         self.connection = GroundConnection(ground, latency=self._latency)
         self.now = Now(wall=lambda: wall() + self.skew, monotonic=loop.time, rng=rng)
-        login = Login(client_id=name, client_secret=name, base_url="memory://cloud/v1")
+        # The same for all: other credentials would be another account, whose answers are doubted.
+        login = Login(client_id="simulated", client_secret=name, base_url="memory://cloud/v1")
         self.cloud = VerdaCloud(
             login=lambda: login,
             clock=self.now.wall,

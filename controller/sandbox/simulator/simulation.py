@@ -44,7 +44,9 @@ class Simulation:
         tell: Tell | None = None,
         look: Callable[[Simulation], None] | None = None,
         look_every: float = 60.0,
+        dies_at: int = 0,
     ) -> None:
+        """`dies_at`: the first controller is killed at its n-th await."""
         self.seed = seed
         self.hours = hours
         self.loaded = loaded
@@ -56,6 +58,8 @@ class Simulation:
         self._look = look
         self._look_every = look_every
         self._born = 0
+        self._dies_at = dies_at
+        self.awaits = 0  # of all controllers that have ended
         self._stopping: set[str] = set()
         namespace = loaded.settings.namespace
         self._make_cluster(namespace)
@@ -102,6 +106,7 @@ class Simulation:
             rng=random.Random(f"{self.seed}-{name}"), ended=self._ended,
         )  # fmt: skip
         sky.process = ground.process = process
+        process.dies_at = self._dies_at if self._born == 1 else 0
         self.processes[place] = process
         self.note(f"controller {name} starts")
         process.start()
@@ -114,6 +119,7 @@ class Simulation:
 
     def _ended(self, process: Process, why: str) -> None:
         place = process.name.rpartition("-")[0]
+        self.awaits += process.awaits
         self.note(f"controller {process.name} {why}")
         if why.startswith(CRASHED):
             self.judge.violated(f"controller {process.name} {why}")
