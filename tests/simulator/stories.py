@@ -53,7 +53,7 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
     ],
     "lists lie": [
         _story(SOME, *(fault(at, {**_LISTS, "fault": "answer", "status": 200, "body": []}) for at in (50, 200, 500))),
-        _story(ONE, fault(0, {**_CREATE, "fault": "lose_after"}), fault(20, {**_LISTS, "fault": "leave_out", "times": 1})),
+        _story(ONE, fault(0, {**_CREATE, "fault": "lose_after"}), fault(32, {**_LISTS, "fault": "leave_out", "times": 1})),
         _story(ONE, fault(0, {**_CREATE, "fault": "lose_after"}), {"at_s": 0, "cloud_knobs": {"list_lag_s": 55}, "for_s": 1200}),
         _story(SOME, fault(300, {**_LISTS, "fault": "answer", "status": 200, "body": [], "headers": {"X-Total-Count": "5"}, "times": 8})),
         _story(SOME, fault(340, {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 404, "body": "404 page not found", "times": 9}), fault(340, {**_LISTS, "fault": "leave_out", "times": 9})),

@@ -54,6 +54,7 @@ class Judge:
         self._unknown_since: dict[str, float] = {}
         self._ours: dict[str, Instance] = {}
         self._evicting = False
+        self._promised: dict[str, Machine] = {}  # as the ledger had it when it was bought
         self._served: set[str] = set()  # nodes that once offered GPUs
         self.launches_failed = 0
         self.paid_gpu_s = 0.0
@@ -125,6 +126,7 @@ class Judge:
             return
         if record.phase is not Phase.INTENDED:
             self.violated(f"{one.hostname} was bought when its intent was already {record.phase.value}")
+        self._promised[one.id] = record
         same = [other for other in self._alive() if other.hostname == one.hostname and other is not one]
         if same:
             self.double_launches += 1
@@ -146,7 +148,7 @@ class Judge:
             return False
         coming = []
         for other in self._alive():
-            known = self.books.machine(other.hostname)
+            known = self._promise(other)
             if other is one or known is None or not known.phase.on_the_way or known.failed:
                 continue
             if other.hostname in self._served:
@@ -162,6 +164,14 @@ class Judge:
             wanted[want.pod] = want.work
         needs = [Need(work.gpus, work.cpu_milli, work.memory_mib, work.models) for work in wanted.values()]
         return all_placed(needs, coming)
+
+    def _promise(self, one: Instance) -> Machine | None:
+        """What the ledger says of it; where it was given up without proof, what was said when it was bought."""
+        known, then = self.books.machine(one.hostname), self._promised.get(one.id)
+        if known is None:
+            return then
+        early = known.gone_at - known.intended_at < self.policy.deadlines.unknown_over
+        return then if known.phase is Phase.TOMBSTONE and early else known
 
     def _within_limits(self, record: Machine) -> None:
         alive = self._alive()
@@ -226,6 +236,7 @@ class Judge:
         for key, one in list(self._ours.items()):
             if one.status == "discontinued":
                 self._ours.pop(key)
+                self._promised.pop(key, None)
                 self._unknown_since.pop(key, None)
                 self._ended(one)
             elif one.hostname in known or one.status in _DOOMED[:2]:
