@@ -176,7 +176,7 @@ class Simulation:
         self.note("faults are over")
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
-        while self.loop.time() < end and not (self.owner.left == 0 and self.judge.settled()):
+        while self.loop.time() < end and not self._over():  # noqa: ASYNC110 - nobody tells what ends it
             await asyncio.sleep(15)
         kinds = {offer.type.name: offer.type for offer in self._offers()}
         works = [want.work for want in self.owner.wants]
@@ -185,6 +185,9 @@ class Simulation:
         )
         for place in list(self.processes):
             self.stop(place)
+
+    def _over(self) -> bool:
+        return self.owner.left == 0 and self.judge.settled()
 
     def _offers(self) -> tuple[Offer, ...]:
         for process in self.processes.values():
