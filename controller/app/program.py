@@ -18,6 +18,7 @@ from controller.app.window import Window
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
+from controller.cluster.protocol import Transport
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
@@ -57,7 +58,9 @@ class Program:
         identity: str,
         deployment: str = "",
         dry_run: bool = False,
+        line: Transport | None = None,
     ) -> None:
+        """`line` is the lease's own way to the API server; without one it shares `connection`."""
         self.loaded = loaded
         self.policy = policy
         self._connection = connection
@@ -87,7 +90,7 @@ class Program:
             decoder=self.view.decoder,
         )
         self.lease = Lease(
-            connection,
+            line or connection,
             namespace=policy.namespace,
             identity=identity,
             clock=now.monotonic,

@@ -83,4 +83,5 @@ async def prepare(
         identity=identity,
         deployment=deployment,
         dry_run=dry_run,
+        line=connection.apart(),
     )

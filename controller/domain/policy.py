@@ -13,6 +13,7 @@ import msgspec
 
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
+from controller.domain.remembering import remembered
 from controller.domain.resources import GPU, Resources
 from controller.domain.windows import Window
 
@@ -164,5 +165,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gpu_resources(self) -> frozenset[str]:
         """What counts as an accelerator beside `nvidia.com/*`: whatever pools declare."""
-        declared = {name for pool in self.pools for name in pool.resources}
-        return frozenset(declared - {"cpu", "memory", "ephemeral-storage", "pods"} | {GPU})
+        return _declared(self.pools)
+
+
+@remembered
+def _declared(pools: tuple[Pool, ...]) -> frozenset[str]:
+    declared = {name for pool in pools for name in pool.resources}
+    return frozenset(declared - {"cpu", "memory", "ephemeral-storage", "pods"} | {GPU})

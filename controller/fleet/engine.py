@@ -18,7 +18,7 @@ from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
-from controller.domain.kube import Pod
+from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
 from controller.domain.policy import Policy
@@ -91,6 +91,7 @@ class Fleet:
         """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
         await self.ledger.load()
         self._account.known()
+        self.flights.idle_marks.forget_all()
         await self.refresh_catalogue()
         inventory, number = await self._list()
         if not inventory.complete:
@@ -219,6 +220,7 @@ class Fleet:
         await self._store()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
+        self.flights.idle_marks.follow({machine.name for machine in self.ledger.machines.values()})
         for machine, _, seen in steps:
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
@@ -334,6 +336,10 @@ class Fleet:
         """What of it would be carried out now."""
         return self._account.without_removals(plan)
 
+    def node_as_marked(self, node: Node) -> Node:
+        """With what was lately decided about its idleness, whether or not the watch shows it already."""
+        return self.flights.idle_marks.shown(node, self._view)
+
     # -- apply ----------------------------------------------------------------------------------
 
     async def apply(self, actions: Iterable[Action]) -> None:
@@ -345,7 +351,7 @@ class Fleet:
                 case Retire() if not self._account.strange:
                     self.retire(action.machine, action.reason, action.message, action.moving)
                 case MarkIdle():
-                    self.flights.mark_idle(action.machine, action.since)
+                    self.flights.idle_marks.mark(action.machine, action.since)
                 case KeepAfterAll():
                     self.flights.call_off(action.machine)
 

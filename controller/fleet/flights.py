@@ -7,7 +7,6 @@ Errors of the outside end one attempt, never the task's purpose: it is tried aga
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from controller.cloud.protocol import Cloud
@@ -20,12 +19,13 @@ from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet.account import Account
 from controller.fleet.buying import Buying
+from controller.fleet.idle_marks import IdleMarks
 from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import SOFT, Removal
+from controller.fleet.removal import Removal
 from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
@@ -33,9 +33,6 @@ __all__ = ["Flights", "Listener"]
 
 # A machine whose deletion was proven by id may still be listed for a while.
 _LIST_LAG = 300.0
-# A mark that was written is not seen at once: the watch lags behind.
-_WATCH_LAG = 10.0
-
 
 # The script has run, or never will.
 _SCRIPT_DONE = (Phase.JOINED, Phase.STARTED, Phase.READY, Phase.TOMBSTONE)
@@ -78,7 +75,7 @@ class Flights:
             str, tuple[float, str]
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
-        self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
+        self.idle_marks = IdleMarks(writer, self._tasks, clock, may_act)
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
@@ -98,6 +95,7 @@ class Flights:
             may_act=may_act,
             account=account,
             closed=self._remember,
+            restored=self.idle_marks.cleared,
         )
 
     # -- questions ------------------------------------------------------------------------------
@@ -135,7 +133,7 @@ class Flights:
             del self._closed[old]
         if machine.instance_id:
             self._closed[machine.instance_id] = (now, machine.intent)
-        self._marked.pop(machine.name, None)
+        self.idle_marks.forget(machine.name)
 
     # -- starting things ------------------------------------------------------------------------
 
@@ -153,7 +151,6 @@ class Flights:
                 await work()
             finally:
                 self._leaving.called_off.discard(machine.name)
-                self._marked.pop(machine.name, None)  # a removal that is called off takes the mark away
 
         self._tasks.start(machine.name, run)
 
@@ -185,13 +182,6 @@ class Flights:
     async def _lift(self, name: str) -> None:
         await self._writer.taint(name, remove=(Taint(key=names.TAINT_STARTUP),))
 
-    def mark_idle(self, name: str, since: float | None) -> None:
-        """Write it to the Node, once; the planner repeats itself until it sees the mark."""
-        idle, at = self._marked.get(name, (since is None, 0.0))
-        if idle is (since is not None) and 0 <= self._clock() - at < _WATCH_LAG:
-            return
-        self._tasks.start(f"mark {name}", lambda: self._mark(name, since))
-
     def call_off(self, name: str) -> None:
         if self._tasks.running(name):
             self._leaving.called_off.add(name)
@@ -199,14 +189,3 @@ class Flights:
     async def stop(self, patience: float) -> None:
         """Orders that are on the wire may end; everything else is resumed from the ledger."""
         await self._tasks.stop("launch ", patience)
-
-    async def _mark(self, name: str, since: float | None) -> None:
-        if not self._may_act():
-            return
-        text = (
-            None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
-        )
-        await self._writer.annotate(name, {names.NODE_IDLE_SINCE: text})
-        if since is None:
-            await self._writer.taint(name, remove=(SOFT,))
-        self._marked[name] = (since is not None, self._clock())
