@@ -8,7 +8,7 @@ import time
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.config.errors import ConfigError
-from controller.sandbox.simulator.command import Asked, results, settings_of, told, works_of
+from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
 from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
 from controller.sandbox.simulator.workload import BadWorkload
 
@@ -20,8 +20,12 @@ def simulate(
     seeds: int,
     jobs: int,
     as_json: bool,
+    shrink: str | None = None,
 ) -> None:
     _check(asked, seeds)
+    if shrink is not None:
+        _shrink(asked, seed, shrink)
+        return
     numbers = list(range(seed, seed + seeds))
     began, bad = time.monotonic(), []
     progress = sys.stderr.isatty()
@@ -37,6 +41,19 @@ def simulate(
     if bad:
         which = ", ".join(map(str, bad[:10])) + (", …" if len(bad) > 10 else "")
         raise Ends(FAILED, f"violations in {len(bad)} of {seeds} seeds: {which}; --seed shows one alone")
+
+
+def _shrink(asked: Asked, seed: int, path: str) -> None:
+    text, told = shrunk(asked, seed)
+    if not text:
+        print(f"seed {seed} violates nothing, so there is nothing to reduce")
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise Ends(CONFIGURATION, f"--shrink {path}: {error.strerror}") from error
+    raise Ends(FAILED, f"seed {seed} violates: {told}; what is left of it is a test in {path}")
 
 
 def _check(asked: Asked, seeds: int) -> None:

@@ -157,6 +157,10 @@ def simulate(
     html: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a page: machines, waiting pods, money.")
     ] = None,
+    shrink: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Reduce a failing seed, and write a test of what is left."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Days of pods and faults in seconds: the real controller on both worlds in memory, checked at every step."""
@@ -172,7 +176,7 @@ def simulate(
         timeline=timeline,
         html=html,
     )
-    run_simulation(asked=asked, seed=seed, seeds=seeds, jobs=jobs, as_json=as_json)
+    run_simulation(asked=asked, seed=seed, seeds=seeds, jobs=jobs, as_json=as_json, shrink=shrink)
 
 
 @app.command()

@@ -12,6 +12,8 @@ from controller.sandbox.simulator.settings import default_settings, loaded_from
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work, standard
 
+STOP_EARLY = False  # at the first violation, for whoever wants to know only whether there is one
+
 
 class Day:
     def __init__(
@@ -34,6 +36,7 @@ class Day:
             loaded=loaded_from({**default_settings(15), **(settings or {})}),
             trouble=trouble,
             dies_at=dies_at,
+            stop_early=STOP_EARLY,
             tell=lambda at, words: self.happened.append(f"{at:.6f} {words}"),
         )
         if before is not None:

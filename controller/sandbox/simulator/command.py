@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -15,6 +13,7 @@ from controller.sandbox.simulator import schedule, workload
 from controller.sandbox.simulator.page import page
 from controller.sandbox.simulator.result import Result, words
 from controller.sandbox.simulator.settings import default_settings, loaded_from, loaded_of
+from controller.sandbox.simulator.shrink import as_test, shrink
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.timeline import Timeline
 
@@ -35,11 +34,7 @@ def simulate(asked: Asked, seed: int) -> Result:
     """One seed, in this process."""
     works, loaded = works_of(asked, seed), settings_of(asked)
     hours = max(asked.hours, 0.0)
-    cluster_id = loaded.settings.cluster_id or "*"
-    if asked.faults in schedule.LEVELS:
-        trouble = schedule.drawn(asked.faults, seed, hours, cluster_id)
-    else:
-        trouble = schedule.read(asked.faults)
+    trouble = trouble_of(asked, seed, loaded)
     timeline = Timeline() if asked.timeline or asked.html else None
     simulation = Simulation(
         seed=seed,
@@ -57,6 +52,29 @@ def simulate(asked: Asked, seed: int) -> Result:
         with open(asked.html, "w", encoding="utf-8") as file:
             file.write(page(result, timeline))
     return result
+
+
+def shrunk(asked: Asked, seed: int) -> tuple[str, str]:
+    """A test of what is left of a failing seed, and what is violated then; empty where nothing is."""
+    loaded = settings_of(asked)
+    works, trouble = works_of(asked, seed), trouble_of(asked, seed, loaded)
+
+    def violates(pods: Sequence[workload.Work], events: Sequence[schedule.Entry]) -> list[str]:
+        found: list[str] = Simulation(
+            seed=seed, hours=asked.hours, works=pods, loaded=loaded, trouble=events, stop_early=True
+        ).run()["violations"]
+        return found
+
+    if not violates(works, trouble):
+        return "", ""
+    pods, events, told = shrink(works, trouble, violates)
+    return as_test(seed, asked.hours, pods, events, told[0]), told[0]
+
+
+def trouble_of(asked: Asked, seed: int, loaded: Loaded) -> list[schedule.Entry]:
+    if asked.faults in schedule.LEVELS:
+        return schedule.drawn(asked.faults, seed, asked.hours, loaded.settings.cluster_id or "*")
+    return schedule.read(asked.faults)
 
 
 def works_of(asked: Asked, seed: int) -> list[workload.Work]:
@@ -91,8 +109,3 @@ def results(asked: Asked, seeds: Sequence[int], jobs: int) -> Iterator[Result]:
 
 def told(result: Result, *, as_json: bool) -> str:
     return json.dumps(result) if as_json else "\n".join(words(result))
-
-
-def show(lines: Any) -> None:
-    print(lines, flush=True)
-    sys.stdout.flush()

@@ -45,8 +45,9 @@ class Simulation:
         look: Callable[[Simulation], None] | None = None,
         look_every: float = 60.0,
         dies_at: int = 0,
+        stop_early: bool = False,
     ) -> None:
-        """`dies_at`: the first controller is killed at its n-th await."""
+        """`dies_at`: the first controller is killed at its n-th await. `stop_early`: at the first violation."""
         self.seed = seed
         self.hours = hours
         self.loaded = loaded
@@ -59,6 +60,7 @@ class Simulation:
         self._look_every = look_every
         self._born = 0
         self._dies_at = dies_at
+        self._stop_early = stop_early
         self.awaits = 0  # of all controllers that have ended
         self._stopping: set[str] = set()
         namespace = loaded.settings.namespace
@@ -172,7 +174,9 @@ class Simulation:
             self._look_again()
         self.start("a")
         last = max((want.work.arrives for want in self.owner.wants), default=0.0)
-        await asyncio.sleep(max(self.hours * 3600, last + 1))
+        faults_end = max(self.hours * 3600, last + 1)
+        while self.loop.time() < faults_end and not self._enough:  # noqa: ASYNC110
+            await asyncio.sleep(min(60.0, faults_end - self.loop.time()))
         self.note("faults are over")
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
@@ -186,8 +190,12 @@ class Simulation:
         for place in list(self.processes):
             self.stop(place)
 
+    @property
+    def _enough(self) -> bool:
+        return self._stop_early and bool(self.judge.violations)
+
     def _over(self) -> bool:
-        return self.owner.left == 0 and self.judge.settled()
+        return self._enough or (self.owner.left == 0 and self.judge.settled())
 
     def _offers(self) -> tuple[Offer, ...]:
         for process in self.processes.values():
