@@ -120,5 +120,8 @@ class GroundConnection(Connection):
             if not stream.closed:
                 stream.abandon()
 
+    def apart(self) -> GroundConnection:
+        return self  # there is nothing here that calls could share
+
     async def close(self) -> None:
         self.dead = True

@@ -30,6 +30,7 @@ from controller.sandbox.wire import Request
 
 EXCUSED = 90.0  # seconds after a process went on, for what it had decided before
 FORGOTTEN = 3600.0  # a machine that nobody knows of: the time to notice it, faults of lists included
+MOST_VIOLATIONS = 50  # what follows then says nothing new
 _DOOMED = ("deleting", "discontinued", "no_capacity", "installation_failed", "error")
 
 
@@ -64,7 +65,7 @@ class Judge:
     def violated(self, what: str) -> None:
         text = f"{self._worlds.loop.time():.1f} {what}"
         self._note(f"VIOLATION {what}")
-        if len(self.violations) < 50:
+        if len(self.violations) < MOST_VIOLATIONS:
             self.violations.append(text)
 
     # -- what a process sends

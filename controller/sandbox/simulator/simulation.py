@@ -17,7 +17,7 @@ from controller.domain.names import default_cluster_id
 from controller.sandbox.simulator.bound import lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
-from controller.sandbox.simulator.judge import Judge
+from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes
 from controller.sandbox.simulator.result import Result, Waits
@@ -192,7 +192,7 @@ class Simulation:
 
     @property
     def _enough(self) -> bool:
-        return self._stop_early and bool(self.judge.violations)
+        return len(self.judge.violations) >= (1 if self._stop_early else MOST_VIOLATIONS)
 
     def _over(self) -> bool:
         return self._enough or (self.owner.left == 0 and self.judge.settled())
