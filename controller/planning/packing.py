@@ -70,9 +70,9 @@ class Packing:
 class Packer:
     """Packs pods onto new machines."""
 
-    def __init__(self, snapshot: Snapshot, shop: Shop) -> None:
+    def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
-        self.shop = shop
+        self.shop = Shop(snapshot, options)
         self._cheapest_first = snapshot.policy.strategy == "cheapest"
 
     def template(self, candidate: Candidate) -> Room:

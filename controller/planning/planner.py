@@ -26,7 +26,7 @@ from controller.domain.remembering import remembered
 from controller.planning import budget, rest, scale_down, together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
-from controller.planning.choice import Candidate
+from controller.planning.choice import Candidate, candidates
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import why_not
@@ -36,7 +36,6 @@ from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
-from controller.planning.opened import opened
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.room import UNNAMED, Room
@@ -137,8 +136,8 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
         told |= out
         demand = [pod for pod in demand if pod.key not in out]
     sites = existing(snapshot)
-    options, shop = opened(snapshot)
-    packer = Packer(snapshot, shop)
+    options = candidates(snapshot)
+    packer = Packer(snapshot, options)
     if any(gang.one_location for gang in found.gangs.values()):
         there = [*sites.ready, *sites.coming, *sites.draining]
         demand = together.in_one_location(
