@@ -26,9 +26,11 @@ def test_an_hour_without_faults_runs_every_pod_and_leaves_nothing() -> None:
     assert result["cost"] > result["cost_lower_bound"] > 0
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize(
+    "seed", [11, pytest.param(12, marks=pytest.mark.life), pytest.param(13, marks=pytest.mark.life)]
+)
 def test_harsh_hours_violate_nothing(seed: int) -> None:
-    result = Day(seed=seed, hours=1.5, faults="harsh").result
+    result = Day(seed=seed, hours=1, faults="harsh").result
     assert result["violations"] == []
     assert result["pods_run"] == result["pods"]
 
@@ -40,7 +42,7 @@ def test_a_fresh_harsh_hour_violates_nothing() -> None:
 
 
 def test_the_same_seed_gives_the_same_course_byte_by_byte() -> None:
-    first, second = (Day(seed=5, hours=0.7, faults="harsh") for _ in range(2))
+    first, second = (Day(seed=5, hours=0.5, faults="harsh") for _ in range(2))
     assert first.trace == second.trace
     assert first.digest == second.digest
 
@@ -49,6 +51,7 @@ def test_another_seed_gives_another_course() -> None:
     assert Day(seed=5, hours=0.3).digest != Day(seed=6, hours=0.3).digest
 
 
+@pytest.mark.life
 def test_the_course_does_not_depend_on_how_python_hashes() -> None:
     told = []
     for hashes in ("1", "2"):

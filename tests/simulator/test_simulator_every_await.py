@@ -12,7 +12,7 @@ from tests.simulator.days import Day
 
 STORY = [Work("train", 5.0, 120.0, 1, 2000, 8192)]
 QUICK = {"scale_down": {"cooldown": "60s"}}
-SAMPLE = 12
+SAMPLE = 6
 
 
 def story(dies_at: int = 0) -> Day:

@@ -1,4 +1,7 @@
-"""Each story, whatever happens in it, ends with every pod run, nothing left, nothing bought twice."""
+"""Each story, whatever happens in it, ends with every pod run, nothing left, nothing bought twice.
+
+The first of each kind is part of `make test`, the others of `make lives`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import pytest
 from tests.simulator.stories import STORIES
 
 CASES = [
-    pytest.param(story, id=f"{name} {number}")
+    pytest.param(story, id=f"{name} {number}", marks=[pytest.mark.life] if number else [])
     for name, stories in STORIES.items()
     if name != "harsh hours"
     for number, story in enumerate(stories)
