@@ -71,8 +71,6 @@ MUTANTS = [
         "return steady < self._spend_within and wall < self._spend_within", "return True", (LEASE,), "tests/cluster/test_cluster_room_lease.py"),
     Mutant("somebody else's lease is taken at once", "controller.cluster.lease",
         "if holder and self._clock() < ends:", "if False:", (LEASE,), "tests/cluster/test_cluster_room_lease.py"),
-    Mutant("who lost the lease goes on with an old ledger", "controller.app.loop",
-        "self.fleet.rebuilt = False  # whoever leads writes the ledger; read it again when it is our turn", "pass", (LEASE,), "tests/app/test_app_lease.py tests/fleet/test_fleet_ledger_conflicts.py"),
     Mutant("the ledger is written over whatever stands there", "controller.cluster.configmaps",
         '| {"metadata": kept["metadata"] | body["metadata"] | {"resourceVersion": version}}', '| {"metadata": kept["metadata"] | body["metadata"]}', ("writes conflict", LEASE), "tests/cluster/test_cluster_room_writer.py tests/cluster/test_cluster_room_sandbox.py"),
     Mutant("machines on their way are no capacity", "controller.planning.sites",
