@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lives lint e2e e2e-full soak bench bench-planner bench-real clean
+.PHONY: demo test lives lint e2e e2e-full soak soak-real mutants bench bench-planner bench-real clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -39,9 +39,21 @@ e2e: $(STAMP)
 e2e-full: $(STAMP)
 	tests/e2e/run -m "not soak"
 
-# Random trouble for SOAK_MINUTES (20); SOAK_SEED repeats a course of events.
+# A thousand simulated days of harsh faults (SOAK_DAYS), a death at every await of a story, 200 processes killed.
+SOAK_DAYS ?= 1000
+SOAK_SEED ?= 0
 soak: $(STAMP)
+	$(BIN)/verda-gpu-autoscaler simulate --seeds $(SOAK_DAYS) --seed $(SOAK_SEED) --hours 24 --faults harsh --json
+	EVERY_AWAIT=1 $(BIN)/python -m pytest -s tests/simulator/test_simulator_every_await.py
+	KILLED=200 $(BIN)/python -m pytest -s -m life tests/simulator/test_simulator_killed_processes.py
+
+# On a real control plane: random trouble for SOAK_MINUTES (20); SOAK_SEED repeats a course of events.
+soak-real: $(STAMP)
 	tests/e2e/run -m soak --numprocesses 0 -s
+
+# Deliberate bugs, one at a time, each of which a simulated story or a test has to notice. MUTANTS="part of a name".
+mutants: $(STAMP)
+	$(BIN)/python -m tests.simulator.mutants $(MUTANTS)
 
 bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench latency

@@ -76,6 +76,7 @@ class Loop:
         self.policy = policy
         self.fleet = fleet
         self.plan = Plan()
+        self.make_plan: Callable[[Snapshot], Plan] = make_plan
         self.passes = 0
         self.on_plan: list[Callable[[Plan], None]] = []  # whoever wants to see every plan
         self._timing = timing
@@ -187,7 +188,7 @@ class Loop:
                 return False  # somebody else led meanwhile
         snapshot = self.snapshot()
         started = self._monotonic()
-        self.plan = self.fleet.possible(make_plan(snapshot))
+        self.plan = self.fleet.possible(self.make_plan(snapshot))
         self._metrics.plan_seconds.observe(self._monotonic() - started)
         self._metrics.show(self.plan, snapshot.machines, snapshot.own)
         self._tell_of_pools()
@@ -235,7 +236,7 @@ class Loop:
         """Closely while something is on its way, seldom otherwise; which it is may change at any time."""
         last = self._monotonic()
         while True:
-            await self._sleep(min(1.0, self._timing.poll_cloud_busy))
+            await self._sleep(min(self._timing.poll_cloud_busy, max(1.0, self._timing.poll_cloud_busy / 5)))
             busy = self.fleet.busy or self.fleet.wants_a_list
             pause = self._timing.poll_cloud_busy if busy else self._timing.poll_cloud
             if not self.fleet.rebuilt or self._monotonic() - last < pause:

@@ -384,4 +384,5 @@ def _timing(loaded: Loaded) -> Timing:
         poll_cloud=given.poll_cloud.total_seconds(),
         poll_cloud_busy=given.poll_cloud_busy.total_seconds(),
         catalogue=given.catalogue.total_seconds(),
+        status=max(Timing().status, given.tick.total_seconds() / 2),  # nothing new is decided more often
     )

@@ -170,6 +170,52 @@ def demo(
 
 
 @app.command()
+def simulate(
+    hours: Annotated[float, typer.Option(min=0.01, help="Of pods and faults; afterwards all ends.")] = 24,
+    seed: Annotated[int, typer.Option(help="All chance comes from it: the same seed, the same course.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="So many, beginning with --seed.")] = 1,
+    faults: Annotated[str, typer.Option(metavar="none|calm|harsh|FILE", help="What goes wrong.")] = "none",
+    workload: Annotated[
+        str, typer.Option(metavar="standard|big|FILE.csv", help="The pods, drawn or from a file.")
+    ] = "standard",
+    compress: Annotated[
+        float, typer.Option(min=0.001, help="How much faster the pods of a file come and end.")
+    ] = 1,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Your own settings; else all x86 types on demand.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Processes that share the seeds; 0: one for each core.")
+    ] = 0,
+    timeline: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write samples and events, a line of JSON each.")
+    ] = None,
+    html: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write a page: machines, waiting pods, money.")
+    ] = None,
+    shrink: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Reduce a failing seed, and write a test of what is left."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Days of pods and faults in seconds: the real controller on both worlds in memory, checked at every step."""
+    from controller.cli.simulating import simulate as run_simulation
+    from controller.sandbox.simulator.command import Asked
+
+    asked = Asked(
+        hours=hours,
+        faults=faults,
+        workload=workload,
+        compress=compress,
+        config=config,
+        timeline=timeline,
+        html=html,
+    )
+    run_simulation(asked=asked, seed=seed, seeds=seeds, jobs=jobs, as_json=as_json, shrink=shrink)
+
+
+@app.command()
 def version(as_json: Json = False) -> None:
     """Print the version."""
     import json

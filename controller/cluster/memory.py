@@ -11,9 +11,13 @@ import ctypes
 import gc
 import sys
 
+frugal = True  # False where many controllers live and die in one process, whose memory is no controller's
+
 
 def settle() -> None:
     """Once, when all is in memory: freeze what is alive, so that the collector skips it from now on."""
+    if not frugal:
+        return
     gc.collect()
     gc.freeze()
     trim()
@@ -21,6 +25,6 @@ def settle() -> None:
 
 def trim() -> None:
     """Return free pages to the system."""
-    if sys.platform == "linux":
+    if frugal and sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # musl has no malloc_trim, and needs none
             ctypes.CDLL(None).malloc_trim(0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from controller.domain.cloudthings import InstanceType
 from controller.domain.gpu_labels import LOOKS
@@ -47,13 +48,16 @@ def image_for(wanted: Sequence[str], kind: InstanceType) -> str:
 
 def automatic(kind: InstanceType) -> str:
     """What `auto` means for this type, or ""."""
-    if ANY_IMAGE in kind.images:
-        return ANY_IMAGE
-    ranked = [(rank, slug) for slug in kind.images if (rank := _rank(kind, slug)) is not None]
+    return ANY_IMAGE if ANY_IMAGE in kind.images else _best(tuple(kind.images), kind.model)
+
+
+@lru_cache(maxsize=1000)  # asked for every offer of every plan
+def _best(images: tuple[str, ...], model: str) -> str:
+    ranked = [(rank, slug) for slug in images if (rank := _rank(model, slug)) is not None]
     return max(ranked)[1] if ranked else ""
 
 
-def _rank(kind: InstanceType, slug: str) -> Rank | None:
+def _rank(model: str, slug: str) -> Rank | None:
     """How good an image is for the type, or None if it is not to be taken by itself."""
     form = _FORM.fullmatch(slug)
     if form is None:
@@ -62,7 +66,7 @@ def _rank(kind: InstanceType, slug: str) -> Rank | None:
     if form["cuda"] is None and (is_open or form["docker"]):
         return None
     has_cuda = form["cuda"] is not None
-    fits = not has_cuda or _driver_fits(_family(kind), cuda, is_open)
+    fits = not has_cuda or _driver_fits(_family(model), cuda, is_open)
     return (fits, has_cuda, form["docker"] is None, form["system"] in _TRIED, cuda, form["system"])
 
 
@@ -74,8 +78,8 @@ def _driver_fits(family: str, cuda: Version, is_open: bool) -> bool:
     return True
 
 
-def _family(kind: InstanceType) -> str:
-    look = LOOKS.get(gpu_slug(kind.model))
+def _family(model: str) -> str:
+    look = LOOKS.get(gpu_slug(model))
     return look.family if look is not None else ""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 PREFIX = "gpu-autoscaler/"
 
@@ -187,6 +188,7 @@ def owned_intent(cluster_id: str, name: str, text: str, tags: Iterable[tuple[str
     return claims[0]
 
 
+@lru_cache(maxsize=1000)
 def gpu_slug(model: str) -> str:
     """`A100 80GB` as a label value: `a100-80gb`."""
     return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")

@@ -121,7 +121,10 @@ class Fleet:
         self._forgot += 1
 
     async def refresh_catalogue(self) -> None:
-        self.catalogue = await self._cloud.catalogue()
+        found = await self._cloud.catalogue()
+        if found.offers == self.catalogue.offers:  # the same objects: what was made of them serves again
+            found = replace(found, offers=self.catalogue.offers)
+        self.catalogue = found
         await self.ledger.heed_tokens()
         await self._count_scripts()
 
@@ -195,8 +198,10 @@ class Fleet:
         now = self._clock()
         found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
         until = now + _HOLD
+        brake, doubt = self._brake, self._account.doubt
+        if not doubt and brake is None:
+            return tuple(found.values())
         for offer in self.catalogue.offers:
-            brake, doubt = self._brake, self._account.doubt
             if doubt:
                 found[offer.key] = Refusal(
                     offer=offer.key, reason=Reason.VANISHED, until=until, message=doubt

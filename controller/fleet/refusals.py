@@ -123,7 +123,9 @@ class Refusals:
                 self._times.pop(key, None)
             elif refusal.until > now and refusal.until > _until(scopes.get(refusal.offer)):
                 scopes[refusal.offer] = refusal
-        found = []
+        found: list[Refusal] = []
+        if not scopes:
+            return ()
         for offer in offers:
             here = [scopes.get("*"), scopes.get(f"{offer.type.name}/*/*"), scopes.get(offer.key)]
             last = max(here, key=_until)

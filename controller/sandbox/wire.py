@@ -75,6 +75,11 @@ class Stream:
         if self.on_abandon:
             self.on_abandon()
 
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to drain."""
+        return bool(self._chunks)
+
     def drain(self) -> list[bytes]:
         chunks, self._chunks = self._chunks, []
         return chunks

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from controller.cloud.protocol import CloudError
@@ -19,7 +20,7 @@ from controller.cloud.verda import parsing
 from controller.cloud.verda.answers import Call, classify
 from controller.cloud.verda.calls import Calls
 from controller.cloud.verda.offers import offers
-from controller.cloud.verda.wire import Answer, plain_id
+from controller.cloud.verda.wire import Answer, exact_json, plain_id
 from controller.domain.cloudthings import (
     Catalogue,
     Instance,
@@ -160,10 +161,21 @@ def _trashed(row: Mapping[str, Any]) -> Volume:
 
 
 def _rows(answer: Answer, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
+    if answer.status >= 300:
+        raise _unusable(path, f"answered {answer.status}")
     try:
-        return parsing.rows(_value(answer, path), parse, path)
+        return _parsed(answer.text, parse, path)
     except parsing.Unreadable as problem:
         raise _unusable(path, str(problem)) from None
+
+
+@lru_cache(maxsize=8)  # most answers are what they were the last time
+def _parsed(text: str, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
+    try:
+        value = exact_json(text)
+    except ValueError:
+        raise _unusable(path, "the answer is no JSON") from None
+    return parsing.rows(value, parse, path)
 
 
 def _objects(answer: Answer) -> list[Mapping[str, Any]]:

@@ -67,7 +67,7 @@ class Reader:
         shelf = self.store.shelf(resource)
         if since is not None and not initial and since < shelf.floor and self.settings.gone_as_http:
             raise ApiError(410, "Expired", f"too old resource version: {since} ({shelf.floor})")
-        bookmarks = options.bookmarks and view.form.kind != TABLE
+        bookmarks = self.settings.bookmarks if options.bookmarks and view.form.kind != TABLE else 0.0
         made = Watch(resource, shelf, selection.test, view.one, bookmarks)
         self.watches = {w for w in self.watches if not (w.stream.closed or w.stream.abandoned)} | {made}
         seconds = float(options.seconds) or LONGEST_WATCH

@@ -40,6 +40,7 @@ class Settings:
     gpus_lost_after: float = 0.0  # once they had appeared
     job_batch: int = 500  # pods that a Job's controller creates at once
     job_batch_delay: float = 0.0  # seconds of the clock between such batches
+    bookmarks: float = 30.0  # seconds of the clock between bookmarks of a watch; 0 = none
     history: int = 4000  # changes kept per resource; an older resourceVersion is 410 Gone
     gone_as_http: bool = False  # a watch from too old a version fails with HTTP 410, not with an event
     require_token: bool = False

@@ -26,7 +26,6 @@ Test = Callable[[Item], bool]
 Render = Callable[[Item], bytes]
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 NO_CACHE = "The resourceVersion for the provided watch is too old."  # in the words of the store
-BOOKMARK_EVERY = 30.0
 
 
 def line(verb: str, body: bytes) -> bytes:
@@ -47,7 +46,10 @@ def _departed(before: Item, version: int) -> Item:
 class Watch:
     """One client's view of a shelf."""
 
-    def __init__(self, resource: Resource, shelf: Shelf, test: Test, render: Render, bookmarks: bool) -> None:
+    def __init__(
+        self, resource: Resource, shelf: Shelf, test: Test, render: Render, bookmarks: float
+    ) -> None:
+        """`bookmarks`: seconds between them, 0: none."""
         self.resource = resource
         self.shelf = shelf
         self.test = test
@@ -123,7 +125,7 @@ class Watch:
                 self._bookmark(newest())
                 self._keep_marking(agenda, newest)
 
-        self.timers.append(agenda.after(BOOKMARK_EVERY, mark))
+        self.timers.append(agenda.after(self.bookmarks, mark))
         del self.timers[:-2]
 
     def close(self) -> None:

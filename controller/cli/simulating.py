@@ -1,0 +1,71 @@
+"""`simulate` on the command line: progress on a terminal, one line or one object for each seed, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from controller.app.exits import CONFIGURATION, FAILED, Ends
+from controller.config.errors import ConfigError
+from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
+from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
+from controller.sandbox.simulator.workload import BadWorkload
+
+
+def simulate(
+    *,
+    asked: Asked,
+    seed: int,
+    seeds: int,
+    jobs: int,
+    as_json: bool,
+    shrink: str | None = None,
+) -> None:
+    _check(asked, seeds)
+    if shrink is not None:
+        _shrink(asked, seed, shrink)
+        return
+    numbers = list(range(seed, seed + seeds))
+    began, bad = time.monotonic(), []
+    progress = sys.stderr.isatty()
+    for done, result in enumerate(results(asked, numbers, jobs or os.cpu_count() or 1), 1):
+        if progress:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        print(told(result, as_json=as_json), flush=True)
+        if result["violations"]:
+            bad.append(result["seed"])
+        if progress and done < seeds:
+            left = (time.monotonic() - began) / done * (seeds - done)
+            print(f"{done} of {seeds} seeds, about {left:.0f} s left", end="", file=sys.stderr, flush=True)
+    if bad:
+        which = ", ".join(map(str, bad[:10])) + (", …" if len(bad) > 10 else "")
+        raise Ends(FAILED, f"violations in {len(bad)} of {seeds} seeds: {which}; --seed shows one alone")
+
+
+def _shrink(asked: Asked, seed: int, path: str) -> None:
+    text, told = shrunk(asked, seed)
+    if not text:
+        print(f"seed {seed} violates nothing, so there is nothing to reduce")
+        return
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise Ends(CONFIGURATION, f"--shrink {path}: {error.strerror}") from error
+    raise Ends(FAILED, f"seed {seed} violates: {told}; what is left of it is a test in {path}")
+
+
+def _check(asked: Asked, seeds: int) -> None:
+    """All that can be wrong with what was asked, before anything begins."""
+    try:
+        works_of(asked, 0)
+        settings_of(asked)
+        if asked.faults not in LEVELS:
+            read(asked.faults)
+    except ConfigError as error:
+        raise Ends(CONFIGURATION, *str(error).splitlines()) from error
+    except (BadWorkload, BadSchedule) as error:
+        raise Ends(CONFIGURATION, str(error)) from error
+    if seeds > 1 and (asked.timeline or asked.html):
+        raise Ends(CONFIGURATION, f"--seeds {seeds}: --timeline and --html show one seed; leave --seeds out")

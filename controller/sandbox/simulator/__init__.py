@@ -1,0 +1,1 @@
+"""Years of faults in minutes: the real controller on both worlds in memory, under a virtual clock."""

@@ -1,0 +1,60 @@
+"""What nobody could have paid less than: a clairvoyant buyer with the same catalogue, boots and billing.
+
+A machine with G GPUs costs its price for every second of its life, whatever runs on it, and at most G GPUs
+are used at a time. So each pod costs at least its GPU seconds at the lowest price of a GPU among the machines
+that could hold it at all, its share of the system disk included; and whoever runs anything pays for one boot.
+Waiting costs nothing here and packing is perfect, so the bound is below what is possible, never above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from controller.domain.cloudthings import InstanceType
+from controller.domain.names import gpu_slug
+from controller.domain.policy import Policy, Pool
+from controller.planning.choice import allows_type
+from controller.sandbox.cloud.billing import HOURS_IN_MONTH
+from controller.sandbox.cloud.state import State
+from controller.sandbox.simulator.workload import Work
+
+_GPU_S = Decimal(3600)
+
+
+def lower_bound(
+    works: Iterable[Work], policy: Policy, kinds: Iterable[InstanceType], state: State, shortest_boot: float
+) -> Decimal:
+    """`shortest_boot`: seconds that are paid before a pod can begin, at least."""
+    disk = state.settings.volume_gb_month / HOURS_IN_MONTH
+    offers = [
+        (kind, _price(kind, pool) + disk * pool.disk_gb)
+        for kind in kinds
+        for pool in policy.pools
+        if allows_type(pool, kind) and kind.gpus and kind.images and _price(kind, pool) > 0
+    ]
+    total, cheapest = Decimal(0), None
+    for work in works:
+        fitting = [(price / kind.gpus, price) for kind, price in offers if _holds(kind, work)]
+        if not fitting:
+            continue
+        of_a_gpu, _ = min(fitting)
+        total += Decimal(str(work.lasts)) * work.gpus * of_a_gpu / _GPU_S
+        machine = min(price for _, price in fitting)
+        cheapest = machine if cheapest is None else min(cheapest, machine)
+    return total + (cheapest or Decimal(0)) * Decimal(str(shortest_boot)) / _GPU_S
+
+
+def _price(kind: InstanceType, pool: Pool) -> Decimal:
+    prices = [kind.price_in(market) for market in pool.markets()]
+    return min((price for price in prices if price > 0), default=Decimal(0))
+
+
+def _holds(kind: InstanceType, work: Work) -> bool:
+    if work.models and gpu_slug(kind.model) not in work.models:
+        return False
+    return (
+        kind.gpus >= work.gpus
+        and kind.vcpus * 1000 >= work.cpu_milli
+        and kind.memory_gib * 1024 >= work.memory_mib
+    )

@@ -1,0 +1,111 @@
+"""`simulate`: seeds over local processes, a line for each, files for those who want to see what happened."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from controller.config.load import Loaded
+from controller.sandbox.simulator import schedule, workload
+from controller.sandbox.simulator.page import page
+from controller.sandbox.simulator.result import Result, words
+from controller.sandbox.simulator.settings import default_settings, loaded_from, loaded_of
+from controller.sandbox.simulator.shrink import as_test, shrink
+from controller.sandbox.simulator.simulation import Simulation
+from controller.sandbox.simulator.timeline import Timeline
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks for; every process makes its own worlds of it."""
+
+    hours: float
+    faults: str
+    workload: str
+    compress: float = 1.0
+    config: str | None = None
+    timeline: str | None = None
+    html: str | None = None
+
+
+def simulate(asked: Asked, seed: int) -> Result:
+    """One seed, in this process."""
+    works, loaded = works_of(asked, seed), settings_of(asked)
+    hours = max(asked.hours, 0.0)
+    trouble = trouble_of(asked, seed, loaded)
+    timeline = Timeline() if asked.timeline or asked.html else None
+    simulation = Simulation(
+        seed=seed,
+        hours=hours,
+        works=works,
+        loaded=loaded,
+        trouble=trouble,
+        tell=timeline.note if timeline else None,
+        look=timeline.look if timeline else None,
+    )
+    result = simulation.run()
+    if timeline is not None and asked.timeline:
+        timeline.write(asked.timeline)
+    if timeline is not None and asked.html:
+        with open(asked.html, "w", encoding="utf-8") as file:
+            file.write(page(result, timeline))
+    return result
+
+
+def shrunk(asked: Asked, seed: int) -> tuple[str, str]:
+    """A test of what is left of a failing seed, and what is violated then; empty where nothing is."""
+    loaded = settings_of(asked)
+    works, trouble = works_of(asked, seed), trouble_of(asked, seed, loaded)
+
+    def violates(pods: Sequence[workload.Work], events: Sequence[schedule.Entry]) -> list[str]:
+        found: list[str] = Simulation(
+            seed=seed, hours=asked.hours, works=pods, loaded=loaded, trouble=events, stop_early=True
+        ).run()["violations"]
+        return found
+
+    if not violates(works, trouble):
+        return "", ""
+    pods, events, told = shrink(works, trouble, violates)
+    return as_test(seed, asked.hours, pods, events, told[0]), told[0]
+
+
+def trouble_of(asked: Asked, seed: int, loaded: Loaded) -> list[schedule.Entry]:
+    if asked.faults in schedule.LEVELS:
+        return schedule.drawn(asked.faults, seed, asked.hours, loaded.settings.cluster_id or "*")
+    return schedule.read(asked.faults)
+
+
+def works_of(asked: Asked, seed: int) -> list[workload.Work]:
+    if asked.workload == "standard":
+        return workload.standard(seed, asked.hours)
+    if asked.workload == "big":
+        return workload.standard(seed, asked.hours, pods_a_day=workload.BIG_PODS)
+    return workload.read(asked.workload, compress=asked.compress)
+
+
+def settings_of(asked: Asked) -> Loaded:
+    if asked.config is not None:
+        return loaded_of(asked.config)
+    machines = {"standard": workload.STANDARD_MACHINES, "big": workload.BIG_MACHINES}
+    return loaded_from(default_settings(machines.get(asked.workload, workload.MOST_MACHINES)))
+
+
+def _one(pair: tuple[Asked, int]) -> Result:
+    return simulate(*pair)
+
+
+def results(asked: Asked, seeds: Sequence[int], jobs: int) -> Iterator[Result]:
+    """In the order of the seeds, whichever ends first."""
+    pairs = [(asked, seed) for seed in seeds]
+    if jobs < 2 or len(pairs) < 2:
+        yield from map(_one, pairs)
+        return
+    # Each seed begins in a process of its own kind of freshness: nothing of one run is left to the next.
+    with multiprocessing.get_context("spawn").Pool(min(jobs, len(pairs))) as pool:
+        yield from pool.imap(_one, pairs)
+
+
+def told(result: Result, *, as_json: bool) -> str:
+    return json.dumps(result) if as_json else "\n".join(words(result))

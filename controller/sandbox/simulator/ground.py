@@ -1,0 +1,127 @@
+"""The API server as the controller reaches it in memory: the cluster room's transport without sockets.
+
+Requests and watches are those of the real connection: the same paths, bodies, time-outs and errors. Only
+credentials are missing, which the sandbox does not ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Protocol
+from urllib.parse import parse_qs
+
+import msgspec
+
+from controller.cluster import answers
+from controller.cluster.connection import TIMEOUT, Connection
+from controller.cluster.protocol import ClusterError
+from controller.sandbox.simulator.carrier import Carried
+from controller.sandbox.wire import Request, Response
+
+HOST = "memory"
+
+
+class Ground(Protocol):
+    """Where requests arrive."""
+
+    def carried(self, request: Request) -> Carried: ...
+
+
+class GroundConnection(Connection):
+    def __init__(self, ground: Ground, *, latency: Callable[[], float]) -> None:
+        self.dead = False
+        self._ground = ground
+        self._latency = latency
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> bytes:
+        limit = timeout or TIMEOUT
+        data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        await asyncio.sleep(self._latency())
+        found = self._carried(method, path, query, data, content_type)
+        if found.seconds > limit:
+            await asyncio.sleep(limit)
+            raise answers.unreachable(f"{method} {path}", HOST, f"time-out after {limit:g} s")
+        await asyncio.sleep(self._latency() + found.seconds)
+        self._alive(method, path)
+        if found.response is None or not found.whole:
+            raise answers.unreachable(f"{method} {path}", HOST, "the connection was lost")
+        if found.response.status >= 300:
+            raise self._refused(f"{method} {path}", found.response)
+        return found.response.body
+
+    def _alive(self, method: str, path: str) -> None:
+        if self.dead:
+            raise ClusterError("other", f"{method} {path}: this process is dead")
+
+    def _carried(
+        self, method: str, path: str, query: Mapping[str, str] | None, data: bytes, content_type: str
+    ) -> Carried:
+        self._alive(method, path)
+        headers = {"accept": "application/json"} | ({"content-type": content_type} if data else {})
+        plain, _, asked = path.partition("?")
+        params = parse_qs(asked, keep_blank_values=True) | {key: [v] for key, v in (query or {}).items()}
+        return self._ground.carried(Request(method, plain, params, headers, data))
+
+    @staticmethod
+    def _refused(asked: str, response: Response) -> ClusterError:
+        told = next((v for key, v in response.headers.items() if key.lower() == "retry-after"), "")
+        return answers.refused(asked, response.status, response.body, told)
+
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, read_timeout: float = 330.0
+    ) -> AsyncGenerator[bytes, None]:
+        await asyncio.sleep(self._latency())
+        found = self._carried("GET", path, query, b"", "")
+        await asyncio.sleep(self._latency() + min(found.seconds, read_timeout))
+        self._alive("GET", path)
+        if found.response is None or found.seconds > read_timeout:
+            raise answers.unreachable(f"GET {path}", HOST, "the connection was lost")
+        stream = found.response.stream
+        if found.response.status >= 300 or stream is None:
+            raise self._refused(f"GET {path}", found.response)
+        woken = asyncio.Event()
+        stream.wake = woken.set
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
+        silence = loop.call_later(read_timeout, woken.set)
+        try:
+            while True:
+                woken.clear()
+                closed = stream.closed  # read first: what was put before the end is still drained
+                for chunk in stream.drain():
+                    for line in chunk.splitlines():
+                        if line:
+                            yield line
+                if closed:
+                    return
+                await woken.wait()
+                self._alive("GET", path)
+                if stream.waiting:
+                    heard = loop.time()
+                    await asyncio.sleep(self._latency())
+                if loop.time() >= silence.when():
+                    if loop.time() >= heard + read_timeout - 1.0:
+                        why = f"time-out after {read_timeout:g} s"
+                        raise answers.unreachable(f"GET {path}", HOST, why)
+                    silence = loop.call_at(heard + read_timeout, woken.set)
+        finally:
+            silence.cancel()
+            stream.wake = None
+            if not stream.closed:
+                stream.abandon()
+
+    def apart(self) -> GroundConnection:
+        return self  # there is nothing here that calls could share
+
+    async def close(self) -> None:
+        self.dead = True

@@ -1,0 +1,50 @@
+"""The settings of a simulation: the user's own file, or one pool of everything, everywhere, on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from controller.config.load import Loaded, load
+
+NAMESPACE = "gpu-autoscaler"
+JOIN = {
+    "k3s": {
+        "template": "k3s",
+        "server": "https://10.0.0.1:6443",
+        "token_from": {"secret": {"name": "join", "key": "token"}},
+        "version": "v1.36.3+k3s1",
+    }
+}
+ENVIRON = {
+    "VERDA_CLIENT_ID": "simulated-client",
+    "VERDA_CLIENT_SECRET": "simulated-client-key",
+    "VERDA_BASE_URL": "http://127.0.0.1:9/v1",
+}
+# What is done again and again is done more seldom than by default, so that a day takes seconds. What the life of
+# a machine waits for (deadlines, cooldown, proofs) is as it is; a user's own settings are taken as they are.
+CALM: dict[str, Any] = {
+    "timing": {"tick": "60s", "poll_cloud": "120s", "poll_cloud_busy": "30s", "catalogue": "15m"},
+    "lease": {"duration": "90s", "renew": "30s", "spend_within": "70s"},
+}
+
+
+def default_settings(machines: int) -> dict[str, Any]:
+    """Everything that is not arm64."""
+    return {
+        "cluster_id": "simulated",
+        "namespace": NAMESPACE,
+        "pools": [{"name": "all", "min_gpu_memory_gb": 1, "market": "on_demand_only", "max": machines}],
+        "join": JOIN,
+        **CALM,
+    }
+
+
+def loaded_from(settings: Mapping[str, Any]) -> Loaded:
+    return load("simulated.yaml", ENVIRON, text=json.dumps(settings))
+
+
+def loaded_of(config: str) -> Loaded:
+    """A user's own file. Credentials and addresses are the simulation's; nothing of the real ones is read."""
+    return load(config, {**ENVIRON, "GPU_AUTOSCALER_NAMESPACE": NAMESPACE})

@@ -1,0 +1,261 @@
+"""One seed from its beginning to its end: worlds, pods, the controller, trouble, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+from controller.cluster import memory
+from controller.config.load import Loaded
+from controller.domain.cloudthings import Offer
+from controller.domain.names import default_cluster_id
+from controller.sandbox.simulator.bound import lower_bound
+from controller.sandbox.simulator.clock import VirtualLoop
+from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
+from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
+from controller.sandbox.simulator.owner import Owner
+from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes
+from controller.sandbox.simulator.result import Result, Waits
+from controller.sandbox.simulator.schedule import Entry
+from controller.sandbox.simulator.trouble import Trouble
+from controller.sandbox.simulator.workload import Work
+from controller.sandbox.simulator.worlds import Worlds
+
+AFTERWARDS = 24 * 3600.0  # until everything has run and is gone, at most
+TIDY = 1800.0
+_LOG = logging.getLogger("gpu_autoscaler")
+Tell = Callable[[float, str], None]
+
+
+class Simulation:
+    def __init__(
+        self,
+        *,
+        seed: int,
+        hours: float,
+        works: Sequence[Work],
+        loaded: Loaded,
+        trouble: Sequence[Entry] = (),
+        tell: Tell | None = None,
+        look: Callable[[Simulation], None] | None = None,
+        look_every: float = 60.0,
+        dies_at: int = 0,
+        stop_early: bool = False,
+    ) -> None:
+        """`dies_at`: the first controller is killed at its n-th await. `stop_early`: at the first violation."""
+        self.seed = seed
+        self.hours = hours
+        self.loaded = loaded
+        self.loop = VirtualLoop()
+        self.loop.set_task_factory(tasks_of_processes)
+        self.worlds = Worlds(self.loop, seed)
+        self.processes: dict[str, Process] = {}  # by place
+        self._tell = tell
+        self._look = look
+        self._look_every = look_every
+        self._born = 0
+        self._dies_at = dies_at
+        self._stop_early = stop_early
+        self.awaits = 0  # of all controllers that have ended
+        self._stopping: set[str] = set()
+        namespace = loaded.settings.namespace
+        self._make_cluster(namespace)
+        cluster_id = loaded.settings.cluster_id or default_cluster_id(self._uid_of_cluster(), namespace)
+        self.cluster_id = cluster_id
+        self.owner = Owner(self.worlds, works, self.note)
+        self.judge = Judge(self.worlds, self.owner, loaded, cluster_id, self.note)
+        self.worlds.hear.append(self.judge.look)
+        self.trouble = Trouble(self, trouble)
+        self._bound = Decimal(0)
+
+    def note(self, words: str) -> None:
+        if self._tell is not None:
+            self._tell(self.loop.time(), words)
+
+    # -- before
+
+    def _make_cluster(self, namespace: str) -> None:
+        ask = self.worlds.ask_cluster
+        ask("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": namespace}})
+        for entry in self.loaded.settings.join.values():
+            if entry.token_from is not None and (secret := entry.token_from.secret) is not None:
+                body = {
+                    "kind": "Secret",
+                    "metadata": {"name": secret.name},
+                    "stringData": {secret.key: "K10::server:not-a-real-token"},
+                }
+                ask("POST", f"/api/v1/namespaces/{namespace}/secrets", body)
+
+    def _uid_of_cluster(self) -> str:
+        return str(self.worlds.ask_cluster("GET", "/api/v1/namespaces/kube-system").json()["metadata"]["uid"])
+
+    # -- controllers
+
+    def start(self, place: str) -> None:
+        self._stopping.discard(place)
+        if place in self.processes:
+            return
+        self._born += 1
+        name = f"{place}-{self._born}"
+        sky, ground = SkyDoor(self.worlds, self.judge), GroundDoor(self.worlds, self.judge)
+        process = Process(
+            name, self.loaded, loop=self.loop, sky=sky, ground=ground, wall=self.worlds.wall,
+            rng=random.Random(f"{self.seed}-{name}"), ended=self._ended,
+        )  # fmt: skip
+        sky.process = ground.process = process
+        process.dies_at = self._dies_at if self._born == 1 else 0
+        self.processes[place] = process
+        self.note(f"controller {name} starts")
+        process.start()
+
+    def stop(self, place: str) -> None:
+        """For good: it is not started again."""
+        self._stopping.add(place)
+        if place in self.processes:
+            self.processes[place].die()
+
+    def _ended(self, process: Process, why: str) -> None:
+        place = process.name.rpartition("-")[0]
+        self.awaits += process.awaits
+        self.note(f"controller {process.name} {why}")
+        if why.startswith(CRASHED):
+            self.judge.violated(f"controller {process.name} {why}")
+        if self.processes.get(place) is process:
+            del self.processes[place]
+            if place not in self._stopping:
+                self.loop.call_later(RESTARTS_AFTER, self._start_again, place)
+
+    def _start_again(self, place: str) -> None:
+        if place not in self._stopping:
+            self.start(place)
+
+    # -- the whole course
+
+    def run(self) -> Result:
+        began = time.perf_counter()
+        complaints = _Complaints(self)
+        _LOG.addHandler(complaints)
+        told = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        frugal, memory.frugal = memory.frugal, False
+        thresholds = gc.get_threshold()
+        gc.set_threshold(20_000, 20, 50)
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._course())
+            result = self._result()
+        finally:
+            _LOG.removeHandler(complaints)
+            self._clean_up()
+            memory.frugal = frugal
+            logging.disable(told)
+            gc.set_threshold(*thresholds)
+        result["wall_s"] = round(time.perf_counter() - began, 3)
+        return result
+
+    def _clean_up(self) -> None:
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.wait(left, timeout=60))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        self.loop.close()
+
+    async def _course(self) -> None:
+        self.loop.call_later(TIDY, self._tidy)
+        if self._look is not None:
+            self._look_again()
+        self.start("a")
+        last = max((want.work.arrives for want in self.owner.wants), default=0.0)
+        faults_end = max(self.hours * 3600, last + 1)
+        while self.loop.time() < faults_end and not self._enough:  # noqa: ASYNC110
+            await asyncio.sleep(min(60.0, faults_end - self.loop.time()))
+        self.note("faults are over")
+        self.trouble.end()
+        end = self.loop.time() + AFTERWARDS
+        while self.loop.time() < end and not self._over():  # noqa: ASYNC110 - nobody tells what ends it
+            await asyncio.sleep(15)
+        kinds = {offer.type.name: offer.type for offer in self._offers()}
+        works = [want.work for want in self.owner.wants]
+        self._bound = lower_bound(
+            works, self.judge.policy, kinds.values(), self.worlds.cloud.state, self._shortest_boot()
+        )
+        for place in list(self.processes):
+            self.stop(place)
+
+    @property
+    def _enough(self) -> bool:
+        return len(self.judge.violations) >= (1 if self._stop_early else MOST_VIOLATIONS)
+
+    def _over(self) -> bool:
+        return self._enough or (self.owner.left == 0 and self.judge.settled())
+
+    def _offers(self) -> tuple[Offer, ...]:
+        for process in self.processes.values():
+            if process.program is not None:
+                return process.program.fleet.catalogue.offers
+        return ()
+
+    def _shortest_boot(self) -> float:
+        settings = self.worlds.cluster.settings
+        shown = self.worlds.cloud.state.settings
+        stages = [shown.ordered_s.low, shown.provisioning_s.low]
+        return sum(stages) + settings.boot[0] + settings.ready[0] + settings.gpu[0] + settings.pod_start[0]
+
+    def _tidy(self) -> None:
+        self.worlds.forget(4 * 3600)
+        self.loop.call_later(TIDY, self._tidy)
+
+    def _look_again(self) -> None:
+        if self._look is not None:
+            self._look(self)
+            self.loop.call_later(self._look_every, self._look_again)
+
+    def cost(self) -> Decimal:
+        """All that was paid, without what strangers cost."""
+        state = self.worlds.cloud.state
+        now = state.ground.machine
+        theirs = sum((state.account.cost(meter, now) for meter in self.judge.strangers.meters()), Decimal(0))
+        return state.account.total(now) - theirs
+
+    def _result(self) -> Result:
+        judge, wants = self.judge, self.owner.wants
+        waits = Waits([w.first_began - w.work.arrives for w in wants if w.first_began >= 0])
+        leaked_machines, leaked_disks = judge.at_the_end()
+        return {
+            "seed": self.seed,
+            "pods": len(wants),
+            "pods_run": sum(want.done for want in wants),
+            "launches": judge.launches,
+            "launches_failed": judge.launches_failed,
+            "double_launches": judge.double_launches,
+            "leaked_machines": leaked_machines,
+            "leaked_disks": leaked_disks,
+            "busy_evictions": judge.busy_evictions,
+            "cost": round(float(self.cost()), 4),
+            "gpu_hours_paid": round(judge.paid_gpu_s / 3600, 4),
+            "gpu_hours_used": round(self.owner.used_gpu_s / 3600, 4),
+            "cost_lower_bound": round(float(self._bound), 4),
+            "wait_p50_s": waits.at(0.5),
+            "wait_p99_s": waits.at(0.99),
+            "violations": judge.violations,
+        }
+
+
+class _Complaints(logging.Handler):
+    """A bug that the program survives is one all the same."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(logging.ERROR)
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._simulation.judge.violated(f"the program complains: {record.getMessage()}: {error!r}")

@@ -1,0 +1,235 @@
+"""Trouble carried out: each entry of a schedule at its time, undone when its time is over, and all at the end."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from controller.sandbox.cluster.resources import NODES
+from controller.sandbox.faults import Faults, parse_rule
+from controller.sandbox.simulator.schedule import Entry
+from controller.sandbox.simulator.strangers import NODE
+from controller.sandbox.simulator.worlds import CLOUD, CLUSTER, Worlds
+from controller.sandbox.wire import Request
+
+if TYPE_CHECKING:
+    from controller.sandbox.simulator.simulation import Simulation
+
+
+class Trouble:
+    def __init__(self, simulation: Simulation, entries: Iterable[Entry]) -> None:
+        self._sim = simulation
+        self._worlds: Worlds = simulation.worlds
+        self._loop = simulation.loop
+        self._rng = random.Random(f"{simulation.seed}-trouble-done")
+        self._over = False
+        self._late: list[dict[str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._plenty = [dict(row) for row in simulation.worlds.cloud.state.stock.shown()]
+        simulation.worlds.sky.late = self._lateness
+        for entry in entries:
+            self._loop.call_at(float(entry.get("at_s", 0.0)), self._happen, entry)
+
+    def end(self) -> None:
+        """From now on everything works."""
+        self._over = True
+        for undo in reversed(self._undo):
+            undo()
+        self._undo, self._late = [], []
+        worlds = self._worlds
+        worlds.cloud_faults.rules, worlds.cluster_faults.rules = [], []
+        worlds.tell_cloud("PUT", "settings", {k: v for k, v in CLOUD.items() if k != "balance"})
+        # What is stuck may be deleted now: somebody at the cloud has looked after it.
+        worlds.tell_cloud("PUT", "settings", {"undeletable_statuses": []})
+        worlds.tell_cloud("PUT", "outcomes", [])
+        worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}])
+        if self._plenty:
+            worlds.tell_cloud("PUT", "stock", self._plenty)
+        for process in self._sim.processes.values():
+            process.skew = 0.0
+        self._sim.stop("b")
+
+    def _happen(self, entry: Entry) -> None:
+        if self._over:
+            return
+        self._sim.note("trouble " + json.dumps(entry))
+        lasts = float(entry.get("for_s", 0.0))
+        for kind in ("cloud_fault", "cluster_fault"):
+            if kind in entry:
+                faults = self._worlds.cloud_faults if kind == "cloud_fault" else self._worlds.cluster_faults
+                self._arm(faults, entry[kind], lasts)
+        if "cloud_event" in entry:
+            self._event(entry["cloud_event"])
+        if "cloud_knobs" in entry:
+            self._knobs(entry["cloud_knobs"], lasts)
+        if "cluster_knobs" in entry:
+            self._cluster_knobs(entry["cluster_knobs"], lasts)
+        if "late" in entry:
+            self._late.append(dict(entry["late"]))
+        if "cluster" in entry:
+            self._cluster(str(entry["cluster"]), float(entry.get("seconds", 60.0)))
+        if "controller" in entry:
+            self._controller(entry, lasts)
+
+    def _for(self, seconds: float, undo: Callable[[], None]) -> None:
+        """Undo it after so long, or at the end."""
+        done = False
+
+        def once() -> None:
+            nonlocal done
+            if not done:
+                done = True
+                undo()
+
+        self._undo.append(once)
+        if seconds > 0:
+            self._loop.call_later(seconds, once)
+
+    # -- the cloud
+
+    def _arm(self, faults: Faults, raw: Any, lasts: float) -> None:
+        rule = parse_rule("fault", raw)
+        faults.rules = [r for r in faults.rules if not r.times or r.fired < r.times] + [rule]
+
+        def disarm() -> None:
+            faults.rules = [one for one in faults.rules if one is not rule]
+
+        if lasts > 0:
+            self._for(lasts, disarm)
+
+    def _event(self, event: dict[str, Any]) -> None:
+        if "hostname" in event:  # one of the controller's: strangers are left alone by everybody
+            ours = self._sim.judge.ours_like(str(event["hostname"]))
+            if not ours:
+                return
+            rest = {key: value for key, value in event.items() if key not in ("hostname", "count", "share")}
+            event = {**rest, "id": self._rng.choice(ours)}
+        try:
+            done = self._worlds.tell_cloud("POST", "events", event)
+        except ValueError as problem:
+            self._sim.note(f"nothing happens: {problem}")
+            return
+        if event.get("event") == "stock":
+            self._for(1800, self._restock)
+        if event.get("event") == "outcomes":
+            self._for(3600, lambda: self._worlds.tell_cloud("PUT", "outcomes", []))
+        self._sim.judge.excused.update((done or {}).get("hostnames", ()))
+
+    def _restock(self) -> None:
+        self._worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}, *self._plenty])
+
+    def _knobs(self, values: dict[str, Any], lasts: float) -> None:
+        state = self._worlds.cloud.state
+        before = {key: value for key, value in state.settings.shown().items() if key in values}
+        self._worlds.tell_cloud("PUT", "settings", values)
+        self._for(lasts or 600, lambda: self._worlds.tell_cloud("PUT", "settings", before))
+
+    def _lateness(self, request: Request) -> float:
+        for rule in self._late:
+            if rule.get("method", "*") in ("*", request.method) and request.path.endswith(
+                rule.get("path", "")
+            ):
+                rule["times"] = int(rule.get("times", 1)) - 1
+                if rule["times"] <= 0:
+                    self._late.remove(rule)
+                return float(rule.get("seconds", 60.0))
+        return 0.0
+
+    # -- the cluster
+
+    def _cluster_knobs(self, values: dict[str, Any], lasts: float) -> None:
+        shown = self._worlds.cluster.settings.shown()
+        before = {key: CLUSTER.get(key, shown[key]) for key in values}
+        self._worlds.tell_cluster("PUT", "settings", values)
+
+        def back() -> None:
+            self._worlds.tell_cluster("PUT", "settings", before)
+
+        self._for(lasts or 300, back)
+
+    def _cluster(self, deed: str, seconds: float) -> None:
+        worlds = self._worlds
+        if deed in ("disconnect", "compact"):
+            worlds.tell_cluster("POST", deed)
+        elif deed == "lag":
+            worlds.lag_until = self._loop.time() + min(seconds, 120.0)
+            self._for(0, self._no_lag)
+        else:
+            self._to_a_node(deed, seconds)
+
+    def _no_lag(self) -> None:
+        self._worlds.lag_until = 0.0
+        self._worlds.turn_cluster()
+
+    def _to_a_node(self, deed: str, seconds: float) -> None:
+        cluster = self._worlds.cluster
+        nodes = [key[1] for key in cluster.store.shelf(NODES).keys if key[1] != NODE]
+        if not nodes:
+            return
+        name = self._rng.choice(nodes)
+        path = f"/api/v1/nodes/{name}"
+        kubelet = cluster.machines.by_node.get(name)
+        self._sim.judge.excused.add(name)
+        if deed in ("forget_node", "reregister"):
+            self._worlds.ask_cluster("DELETE", path)
+        if deed == "taint":
+            taints = [{"key": "maintenance", "value": "yes", "effect": "NoSchedule"}]
+            node = cluster.store.get(NODES, "", name) or {}
+            known = (node.get("spec") or {}).get("taints") or []
+            self._worlds.ask_cluster("PATCH", path, {"spec": {"taints": [*known, *taints]}}, merge=True)
+            self._for(seconds, lambda: self._untaint(name))
+        if deed == "flap":
+            cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "Unknown"))
+            self._worlds.turn_cluster()
+            self._for(seconds, lambda: self._well_again(name))
+        if deed in ("reregister", "restart_kubelet") and kubelet is not None:
+            self._loop.call_later(
+                min(seconds, 60.0),
+                lambda: self._worlds.tell_cluster("POST", f"machines/{kubelet.machine.id}/restart"),
+            )
+
+    def _untaint(self, name: str) -> None:
+        def change(node: dict[str, Any]) -> None:
+            left = [t for t in node["spec"].get("taints") or () if t["key"] != "maintenance"]
+            node["spec"]["taints"] = left
+
+        self._worlds.cluster.store.modify(NODES, ("", name), change)
+        self._worlds.turn_cluster()
+
+    def _well_again(self, name: str) -> None:
+        if name not in self._worlds.cluster.machines.silent:
+            self._worlds.cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "True"))
+            self._worlds.turn_cluster()
+
+    # -- the controller
+
+    def _controller(self, entry: Entry, lasts: float) -> None:
+        deed, seconds = str(entry["controller"]), float(entry.get("seconds", 30.0))
+        if deed == "second":
+            if "b" not in self._sim.processes:
+                self._sim.start("b")
+                self._for(lasts or 600, lambda: self._sim.stop("b"))
+            return
+        processes = [self._sim.processes[place] for place in sorted(self._sim.processes)]
+        if not processes:
+            return
+        process = self._rng.choice(processes)
+        if deed == "die":
+            process.dies_at = process.awaits + int(entry.get("awaits", 1))
+        elif deed == "stand_still":
+            process.stand_still(seconds)
+        elif deed == "clock":
+            process.skew += seconds
+
+            def back() -> None:
+                process.skew -= seconds
+
+            self._for(lasts or 300, back)
+
+
+def _ready(node: dict[str, Any], status: str) -> None:
+    for condition in node.get("status", {}).get("conditions") or ():
+        if condition["type"] == "Ready":
+            condition["status"] = status
