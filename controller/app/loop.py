@@ -71,8 +71,10 @@ class Loop:
         sweep: Callable[[], Awaitable[None]],
         deployment_notes: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         cloud_health: Callable[[], CloudHealth] = CloudHealth,
+        decide: Callable[[Snapshot], Plan] = make_plan,
         dry_run: bool = False,
     ) -> None:
+        self._decide = decide
         self.policy = policy
         self.fleet = fleet
         self.plan = Plan()
@@ -179,7 +181,7 @@ class Loop:
             await self.fleet.advance()
         snapshot = self.snapshot()
         started = self._monotonic()
-        self.plan = self.fleet.possible(make_plan(snapshot))
+        self.plan = self.fleet.possible(self._decide(snapshot))
         self._metrics.plan_seconds.observe(self._monotonic() - started)
         self._metrics.show(self.plan, snapshot.machines)
         self._tell_of_pools()

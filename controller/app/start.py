@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
@@ -34,6 +35,7 @@ async def prepare(
     identity: str,
     deployment: str = "",
     dry_run: bool = False,
+    driver: Driver | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
     settings = loaded.settings
@@ -46,6 +48,8 @@ async def prepare(
         )
     cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
     policy = to_policy(settings, cluster_id=cluster_id)
+    if driver is not None and (objections := driver.objections(policy)):
+        raise Ends(CONFIGURATION, *objections)
     try:
         missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
     except ClusterError as error:
@@ -83,4 +87,5 @@ async def prepare(
         identity=identity,
         deployment=deployment,
         dry_run=dry_run,
+        driver=driver,
     )

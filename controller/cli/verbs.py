@@ -49,17 +49,36 @@ def run(
     listen: Annotated[str, typer.Option(metavar="ADDR", help="Metrics, health and status.")] = ":8080",
     dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
     once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
-    driver: Annotated[str, typer.Option(help="Who decides: planner.")] = "planner",
+    driver: Annotated[
+        str, typer.Option(help="Who decides on sizes: planner, or externalgrpc (cluster-autoscaler).")
+    ] = "planner",
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Serve cluster-autoscaler without TLS, to whoever reaches the port."),
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:
     """Run the controller."""
-    from controller.cli.running import run_controller
+    from controller.cli.running import run_controller, run_served
 
-    if driver != "planner":
-        raise Ends(
-            CONFIGURATION, f"--driver {driver!r}: expected planner; externalgrpc comes with a later version"
+    if driver == "externalgrpc":
+        for given, option in ((dry_run, "--dry-run"), (once, "--once")):
+            if given:
+                raise Ends(CONFIGURATION, f"{option}: expected with the planner only; externalgrpc is asked")
+        run_served(
+            config=config,
+            kubeconfig=kubeconfig,
+            listen=listen,
+            insecure=insecure,
+            log_level=log_level,
+            log_format=log_format,
         )
+        return
+    if driver != "planner":
+        raise Ends(CONFIGURATION, f"--driver {driver!r}: expected planner or externalgrpc")
+    if insecure:
+        raise Ends(CONFIGURATION, "--insecure: expected with --driver externalgrpc only")
     run_controller(
         config=config,
         kubeconfig=kubeconfig,

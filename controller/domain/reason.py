@@ -83,6 +83,8 @@ class Reason(StrEnum):
     VANISHED = "vanished"
     SURPLUS = "surplus"
     IDENTITY_CLASH = "identity_clash"
+    WITHDRAWN = "withdrawn"
+    DISMISSED = "dismissed"
 
 
 SENTENCES: dict[Reason, str] = {
@@ -157,4 +159,6 @@ SENTENCES: dict[Reason, str] = {
     Reason.VANISHED: "The machine is gone without our doing (eviction, console, balance).",
     Reason.SURPLUS: "A machine appeared that no promise needs.",
     Reason.IDENTITY_CLASH: "More than one Node or machine claims this identity.",
+    Reason.WITHDRAWN: "Whoever asked for the machine took that back before the order was sent.",
+    Reason.DISMISSED: "The driver that decides on sizes, such as cluster-autoscaler, asked for its removal.",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from controller.domain.machine import Machine
@@ -16,3 +17,34 @@ class Listener(Protocol):
     def phase_changed(self, before: Machine, after: Machine) -> None: ...
     def removal_called_off(self, machine: Machine, why: Explanation) -> None: ...
     def removed(self, machine: Machine, cost: Any) -> None: ...
+
+
+class Several:
+    """One after the other hears the same."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = tuple(listeners)
+
+    def launched(self, machine: Machine) -> None:
+        for each in self._listeners:
+            each.launched(machine)
+
+    def refused(self, machine: Machine, refusal: Refused) -> None:
+        for each in self._listeners:
+            each.refused(machine, refusal)
+
+    def unknown(self, machine: Machine, message: str) -> None:
+        for each in self._listeners:
+            each.unknown(machine, message)
+
+    def phase_changed(self, before: Machine, after: Machine) -> None:
+        for each in self._listeners:
+            each.phase_changed(before, after)
+
+    def removal_called_off(self, machine: Machine, why: Explanation) -> None:
+        for each in self._listeners:
+            each.removal_called_off(machine, why)
+
+    def removed(self, machine: Machine, cost: Any) -> None:
+        for each in self._listeners:
+            each.removed(machine, cost)
