@@ -6,7 +6,7 @@ pools of their own: the process may know each message by one description only.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import grpc
@@ -180,7 +180,7 @@ def _type(field: Any, kind: str) -> None:
         field.type, field.type_name = 11, kind
 
 
-@lru_cache(maxsize=None)
+@cache
 def messages(generation: str) -> dict[str, Any]:
     """By name: the classes of that generation's messages, and Kubernetes' own as `k8s.Node`."""
     pool = descriptor_pool.DescriptorPool()
@@ -192,7 +192,12 @@ def messages(generation: str) -> dict[str, Any]:
     pool.AddSerializedFile(kubernetes.SerializeToString())
     ours = descriptor_pb2.FileDescriptorProto(name="client.proto", package=PACKAGE, syntax="proto3")
     ours.dependency.extend(
-        ["k8s.proto", "google/protobuf/any.proto", "google/protobuf/timestamp.proto", "google/protobuf/duration.proto"]
+        [
+            "k8s.proto",
+            "google/protobuf/any.proto",
+            "google/protobuf/timestamp.proto",
+            "google/protobuf/duration.proto",
+        ]
     )
     for name, fields in MESSAGES.items():
         _fill(ours.message_type.add(name=name), f"{_E}{name}", fields, generation)
@@ -232,7 +237,9 @@ class Client:
         return send
 
     def node(self, provider_id: str = "", name: str = "", **labels: str) -> Any:
-        return self.messages["ExternalGrpcNode"](providerID=provider_id, name=name or provider_id, labels=labels)
+        return self.messages["ExternalGrpcNode"](
+            providerID=provider_id, name=name or provider_id, labels=labels
+        )
 
     def template_node(self, answer: Any) -> Any:
         """As this generation reads it: the newer field first, then the older one."""

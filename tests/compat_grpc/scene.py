@@ -137,7 +137,9 @@ class Served:
 def _picture(controller: Controller) -> Any:
     from controller.app import picture
 
-    return picture.take(controller.fleet.policy, controller.hands, controller.fleet, controller.world.time.now)
+    return picture.take(
+        controller.fleet.policy, controller.hands, controller.fleet, controller.world.time.now
+    )
 
 
 def world(*pools: Pool, **more: Any) -> World:
@@ -169,4 +171,17 @@ async def code_of(call: Any) -> tuple[str, str]:
     return "OK", ""
 
 
-__all__ = ["A1", "CPU", "G", "H", "H1", "Served", "code_of", "fleet_policy", "pool", "replace", "served", "world"]
+__all__ = [
+    "A1",
+    "CPU",
+    "H1",
+    "G",
+    "H",
+    "Served",
+    "code_of",
+    "fleet_policy",
+    "pool",
+    "replace",
+    "served",
+    "world",
+]
