@@ -1,53 +1,63 @@
-"""The process that serves cluster-autoscaler: settings, certificates, and the same program around it."""
+"""The driver as the command line makes it: settings, certificates, and who may do without them.
+
+The Python provider took its certificates from variables, and served whoever came where they were absent. Its
+users' manifests say so today; so under its name, and only there, their absence is no error but a warning.
+"""
 
 from __future__ import annotations
 
-import os
+import time
 from collections.abc import Mapping
 
 from compat_grpc.driver import ExternalDriver
 from compat_grpc.transport import Files
 from controller.app.exits import CONFIGURATION, Ends
-from controller.app.parts import Now
-from controller.app.process import load_settings, run_until_told, serve, set_up_logs
-from controller.app.program import Program
 from controller.config.externalgrpc import ExternalGrpc
-from controller.config.load import Loaded
+
+CERT, KEY, CLIENT_CA = "TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CA_FILE"
 
 
-def files_of(given: ExternalGrpc, insecure: bool) -> Files | None:
-    """None: without TLS, and only because somebody asked for that by name."""
-    if given.tls is not None:
+def make(
+    settings: ExternalGrpc,
+    *,
+    insecure: bool = False,
+    listen: str = "",
+    variables: Mapping[str, str] | None = None,
+) -> ExternalDriver:
+    """`variables`: those of the Python provider's command; None under our own name."""
+    files = _files(settings, insecure, variables)
+    if listen:
+        settings = settings.model_copy(update={"listen": listen})
+    return ExternalDriver(settings, files, clock=time.time)
+
+
+def _files(settings: ExternalGrpc, insecure: bool, variables: Mapping[str, str] | None) -> Files | None:
+    """None: without TLS."""
+    if settings.tls is not None:
         if insecure:
             raise Ends(CONFIGURATION, "--insecure: expected without externalgrpc.tls, which is set")
-        return Files(cert=given.tls.cert, key=given.tls.key, client_ca=given.tls.client_ca)
-    if insecure or given.insecure:
+        return Files(cert=settings.tls.cert, key=settings.tls.key, client_ca=settings.tls.client_ca)
+    if variables is not None and (found := _of_variables(variables)) is not None:
+        return found
+    if insecure or settings.insecure or variables is not None:
         return None
     raise Ends(
         CONFIGURATION,
-        "externalgrpc.tls: missing; expected cert, key and client_ca, or --insecure to serve whoever reaches the port",
+        "externalgrpc.tls: missing; expected cert, key and client_ca, or --insecure to serve whoever reaches the "
+        "port",
     )
 
 
-def start(loaded: Loaded, files: Files | None, *, kubeconfig: str, listen: str | None) -> None:
-    driver = ExternalDriver(loaded.settings.externalgrpc, files, clock=Now().wall)
+def _of_variables(variables: Mapping[str, str]) -> Files | None:
+    cert, key, authority = (variables.get(name, "").strip() for name in (CERT, KEY, CLIENT_CA))
+    if not (cert or key or authority):
+        return None
+    for name, value in ((CERT, cert), (KEY, key)):
+        if not value:
+            raise Ends(
+                CONFIGURATION, f"{name}: missing; expected beside the other TLS_ variables, or none of them"
+            )
+    return Files(cert=cert, key=key, client_ca=authority)
 
-    async def run(program: Program) -> None:
-        await program.run(listen)
 
-    run_until_told(serve(loaded, kubeconfig, run, driver=driver))
-
-
-def run(
-    *,
-    config: str | None,
-    kubeconfig: str,
-    listen: str,
-    insecure: bool,
-    log_level: str,
-    log_format: str,
-    environ: Mapping[str, str] = os.environ,
-) -> None:
-    set_up_logs(log_level, log_format)
-    loaded = load_settings(config)
-    start(loaded, files_of(loaded.settings.externalgrpc, insecure), kubeconfig=kubeconfig, listen=listen)
+__all__ = ["ExternalDriver", "make"]

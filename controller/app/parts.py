@@ -139,8 +139,8 @@ async def _answer(asked: Awaitable[_T], settings: Settings) -> _T:
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
     """Names of the Secrets that join tokens are read from."""
-    names = [entry.token_from.secret.name for entry in settings.join.values() if entry.token_from is not None]
-    return tuple(dict.fromkeys(names))
+    given = (entry.token_from for entry in settings.join.values() if entry.token_from is not None)
+    return tuple(dict.fromkeys(source.secret.name for source in given if source.secret is not None))
 
 
 async def join_entries(settings: Settings, connection: Connection, namespace: str) -> dict[str, Entry]:
@@ -151,6 +151,14 @@ async def join_entries(settings: Settings, connection: Connection, namespace: st
         if given.startup_script_id:
             entries[name] = Entry(startup_script_id=given.startup_script_id)
             continue
+        if given.template is None:
+            entries[name] = Entry(
+                script=given.script.get_secret_value() if given.script is not None else "",
+                script_file=given.script_file or "",
+                script_url=given.script_url or "",
+                variables=given.variables,
+            )
+            continue
         version, ca_hash, ca_cert = given.version or "", given.ca_hash or "", ""
         if not version or not ca_hash:
             facts = facts or await _facts(connection, namespace)
@@ -159,8 +167,13 @@ async def join_entries(settings: Settings, connection: Connection, namespace: st
                 ca_cert = facts[1]
             elif not ca_hash:
                 ca_hash = k3s_ca_hash(facts[1])
-        secret = given.token_from.secret if given.token_from is not None else None
+        source = given.token_from
+        secret = source.secret if source is not None else None
+        token = source.value.get_secret_value() if source is not None and source.value is not None else ""
+        if token:
+            keep_secret(token)
         entries[name] = Entry(
+            token=token,
             template=given.template or "",
             server=given.server or "",
             secret_name=secret.name if secret else "",

@@ -7,11 +7,13 @@ because a running controller has machines to look after.
 from __future__ import annotations
 
 import logging
+import os
 
 from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
+from controller.app.surroundings import OwnSurroundings
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
 from controller.cluster.protocol import ClusterError
@@ -68,7 +70,9 @@ async def prepare(
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
-    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic)
+    joiner = ScriptJoiner(
+        entries, kept_secret(writer.read_secret), now.monotonic, OwnSurroundings(os.environ)
+    )
     log.info(
         "ready to start",
         extra={

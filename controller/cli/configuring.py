@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -12,41 +13,71 @@ import yaml
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, make_cloud, make_connection, secrets_of
-from controller.cli.running import load_settings
+from controller.cli.running import foreign_flags, load_settings
 from controller.cluster.protocol import ClusterError
+from controller.cluster.roles import objects
 from controller.config.catalogue_check import check_against
 from controller.config.credentials import files_of
+from controller.config.dialects.choosing import AUTO, CA_VERDA, DATACRUNCH, NATIVE, VERDACLOUD, WEBHOOK
 from controller.config.load import Loaded
 from controller.config.load import show as shown
 from controller.config.policy import to_policy
 from controller.report.logs import set_up
 
+# The accounts that the predecessors' manifests run under.
+_ACCOUNTS = {
+    CA_VERDA: "verda-cloud-provider",
+    DATACRUNCH: "cluster-autoscaler",
+    VERDACLOUD: "cluster-autoscaler",
+    WEBHOOK: "gpu-node-manager",
+}
+_OUR_ACCOUNT = "verda-gpu-autoscaler"
 
-def show(*, config: str | None, as_json: bool) -> None:
-    settings = shown(load_settings(config).settings)
+
+def show(*, config: str | None, as_json: bool, dialect: str = "auto", words: Sequence[str] = ()) -> None:
+    settings = shown(load_settings(config, dialect, foreign_flags(words)).settings)
     if as_json:
         typer.echo(json.dumps(settings, indent=2))
     else:
         typer.echo(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), nl=False)
 
 
-def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as_json: bool) -> None:
+def check(
+    *,
+    config: str | None,
+    kubeconfig: str,
+    cloud: bool,
+    cluster: bool,
+    as_json: bool,
+    dialect: str = "auto",
+    words: Sequence[str] = (),
+    rights_only: bool = False,
+    service_account: str = "",
+) -> None:
     set_up("error", "text")
+    flags = foreign_flags(words)
     problems: list[str] = []
     warnings: list[str] = []
+    roles: list[dict[str, Any]] = []
+    chosen = dialect
     code = CONFIGURATION
     try:
-        loaded = load_settings(config)
+        loaded = load_settings(config, dialect, flags)
     except Ends as end:
         problems += end.lines
     else:
         warnings += loaded.warnings
-        if not loaded.settings.pools:
+        chosen = loaded.dialect
+        settings = loaded.settings
+        if not settings.pools and not settings.machines:
             problems.append(
-                "pools: none is configured; expected at least one pool that says what may be bought"
+                "pools: none is configured; expected at least one pool that says what may be bought, or a machine "
+                "under machines"
             )
+        account = service_account or _ACCOUNTS.get(_kind(loaded), _OUR_ACCOUNT)
+        roles = objects(_OUR_ACCOUNT, settings.namespace, account, secrets_of(settings))
         try:
-            found, missing = asyncio.run(_ask(loaded, kubeconfig, cloud, cluster))
+            found, missing = asyncio.run(_ask(loaded, kubeconfig or flags.kubeconfig, cloud, cluster))
         except Ends as end:
             problems += end.lines
             code = end.code
@@ -60,16 +91,29 @@ def check(*, config: str | None, kubeconfig: str, cloud: bool, cluster: bool, as
             problems += [f"missing right: {line}" for line in missing]
     if as_json:
         answer: dict[str, Any] = {"ok": not problems, "problems": problems, "warnings": warnings}
+        answer |= {"dialect": chosen, "rights": roles}
         typer.echo(json.dumps(answer, indent=2))
     else:
         for line in warnings:
-            typer.echo(f"warning: {line}")
+            typer.echo(f"warning: {line}", err=rights_only)
         for line in problems:
             typer.echo(line, err=True)
-        if not problems:
+        if not problems and not rights_only:
             typer.echo("ok")
+        foreign = chosen not in (NATIVE, AUTO) or (bool(roles) and _kind(loaded) == WEBHOOK)
+        if roles and (rights_only or (foreign and not problems)):
+            if not rights_only:
+                typer.echo("# The rights that it needs (--rights prints them alone, for kubectl apply -f -):")
+            typer.echo(yaml.safe_dump_all(roles, sort_keys=False), nl=False)
     if problems:
         raise typer.Exit(code)
+
+
+def _kind(loaded: Loaded) -> str:
+    """Whose manifests these are: groups of variables alone are the webhook controller's."""
+    only_machines = bool(loaded.settings.machines) and not loaded.settings.pools
+    by_variables = loaded.origins.get("machines[0].name", "").endswith("_NAME")
+    return WEBHOOK if loaded.dialect == NATIVE and only_machines and by_variables else loaded.dialect
 
 
 async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> tuple[list[str], list[str]]:

@@ -9,6 +9,7 @@ import atexit
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
@@ -16,17 +17,31 @@ import typer
 from controller.app.exits import DONE, FAILED, Ends
 from controller.cli.verbs import app
 
+_PROVIDERS_OWN = ("--config", "-c", "--port", "-p", "--log-level", "-l")
+
 
 def main() -> None:
-    """The entry point of the process."""
-    _leave(outcome())
+    """The entry point of the process, and of the image.
+
+    The Python provider's manifests give arguments only, and no command: options without a verb are its.
+    """
+    if len(sys.argv) > 1 and sys.argv[1].partition("=")[0] in _PROVIDERS_OWN:
+        from controller.cli.foreign import verda_cloud_provider
+
+        verda_cloud_provider()
+    end_with(app)
 
 
-def outcome() -> int:
+def end_with(command: Callable[[], object]) -> NoReturn:
+    """Carry it out and end the process."""
+    _leave(outcome(command))
+
+
+def outcome(command: Callable[[], object] = app) -> int:
     """Carry out the command line: every expected trouble is one clear line and a documented exit code."""
     code = DONE
     try:
-        app()
+        command()
     except Ends as end:
         for line in end.lines:
             typer.echo(line, err=True)

@@ -16,3 +16,11 @@ Kubeconfig = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
+Dialect = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="NAME", help="auto, native, ca-verda, datacrunch, verdacloud or webhook."
+    ),
+]
+# Whoever takes these reads what is left over with `running.foreign_flags`, which refuses what nobody knows.
+FOREIGN_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}

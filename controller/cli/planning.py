@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 
 import typer
 
@@ -14,9 +15,10 @@ from controller.app.parts import Now, make_cloud, make_connection
 from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
 from controller.app.start import prepare
-from controller.cli.running import identity, load_settings
+from controller.cli.running import foreign_flags, identity, load_settings
 from controller.config.credentials import files_of
 from controller.config.errors import ConfigError
+from controller.config.load import Loaded
 from controller.config.settings import Settings
 from controller.domain.plan import Snapshot
 from controller.planning.planner import plan
@@ -25,8 +27,16 @@ from controller.report.plan_json import plan_json, plan_lines
 
 
 def show_plan(
-    *, config: str | None, kubeconfig: str, snapshot: str | None, save: str | None, as_json: bool
+    *,
+    config: str | None,
+    kubeconfig: str,
+    snapshot: str | None,
+    save: str | None,
+    as_json: bool,
+    dialect: str = "auto",
+    words: Sequence[str] = (),
 ) -> None:
+    flags = foreign_flags(words)
     set_up("warning", "text")
     if snapshot is not None:
         try:
@@ -37,7 +47,9 @@ def show_plan(
             raise Ends(CONFIGURATION, *(f"{snapshot}: {line}" for line in str(error).splitlines())) from error
         currency = str(settings.verda.currency)
     else:
-        picture, settings, currency = asyncio.run(_live(config, kubeconfig))
+        picture, settings, currency = asyncio.run(
+            _live(load_settings(config, dialect, flags), kubeconfig or flags.kubeconfig)
+        )
     if save is not None:
         try:
             write(save, picture, settings)
@@ -51,9 +63,8 @@ def show_plan(
             typer.echo(line)
 
 
-async def _live(config: str | None, kubeconfig: str) -> tuple[Snapshot, Settings, str]:
+async def _live(loaded: Loaded, kubeconfig: str) -> tuple[Snapshot, Settings, str]:
     """The picture that the controller would decide on, without changing anything."""
-    loaded = load_settings(config)
     now = Now()
     cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
     connection = await make_connection(kubeconfig, os.environ, now)

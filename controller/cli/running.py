@@ -3,15 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-from collections.abc import Awaitable, Callable
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
+from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, FAILED, Ends
-from controller.app.process import identity, load_settings, run_until_told, serve, set_up_logs, until_told
+from controller.app.parts import Now, make_cloud, make_connection
 from controller.app.program import Program
+from controller.app.start import prepare
+from controller.cli import drivers
+from controller.config.credentials import files_of
+from controller.config.dialects.flags import Flags, parse_flags
+from controller.config.errors import ConfigError
+from controller.config.load import Loaded, load
 from controller.report.logs import set_up
 
-__all__ = ["identity", "load_settings", "run_controller", "until_told"]
+
+def load_settings(
+    config: str | None,
+    dialect: str = "auto",
+    flags: Flags | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Loaded:
+    try:
+        return load(config, os.environ if environ is None else environ, dialect=dialect, flags=flags)
+    except ConfigError as error:
+        raise Ends(CONFIGURATION, *str(error).splitlines()) from error
+
+
+def foreign_flags(words: Sequence[str]) -> Flags:
+    """cluster-autoscaler's flags, where they are given; a word that is neither ours nor theirs ends the program."""
+    flags = parse_flags(words)
+    if words and not flags.given:
+        raise Ends(
+            CONFIGURATION,
+            f"{words[0]}: no such option; --help lists them (cluster-autoscaler's own come with --cloud-provider or --nodes)",
+        )
+    return flags
+
+
+async def until_told(work: Coroutine[Any, Any, None]) -> None:
+    """Run until it ends, or end it in order on SIGTERM and SIGINT."""
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+    finally:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        if left:
+            await asyncio.wait(left, timeout=1.0)
 
 
 def run_controller(
@@ -23,42 +74,73 @@ def run_controller(
     once: bool,
     log_level: str,
     log_format: str,
+    driver: str = "planner",
+    dialect: str = "auto",
+    words: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    wish: drivers.Wish | None = None,
 ) -> None:
-    set_up_logs(log_level, log_format)
-    loaded = load_settings(config)
-
-    async def run(program: Program) -> None:
-        await (_once(program) if once else program.run(listen))
-
-    run_until_told(serve(loaded, kubeconfig, run, dry_run=dry_run))
-
-
-def run_served(
-    *,
-    config: str | None,
-    kubeconfig: str,
-    listen: str,
-    insecure: bool,
-    log_level: str,
-    log_format: str,
-) -> None:
-    """With somebody else at the wheel. The module that serves it is optional, and so is asked for by name."""
-    try:
-        served = importlib.import_module("compat_grpc.running")
-    except ImportError as error:
-        raise Ends(
-            CONFIGURATION,
-            f"--driver externalgrpc: {error.name or 'grpc'} is not installed; install the extra grpc: "
-            "pip install 'verda-gpu-autoscaler[grpc]'",
-        ) from error
-    served.run(
-        config=config,
-        kubeconfig=kubeconfig,
-        listen=listen,
-        insecure=insecure,
-        log_level=log_level,
-        log_format=log_format,
+    flags = foreign_flags(words)
+    log_level = flags.log_level or log_level
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
+    if log_format not in ("text", "json"):
+        raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
+    set_up(log_level, log_format)
+    loaded = load_settings(config, dialect, flags, environ)
+    served = drivers.make(driver, loaded, wish or drivers.Wish())
+    for given, option in ((dry_run, "--dry-run"), (once, "--once")):
+        if given and served is not None:
+            raise Ends(CONFIGURATION, f"{option}: expected with --driver planner only")
+    # Not asyncio.run: at its end it waits for threads that may be stuck in a look-up or a time-out.
+    # Everything is recorded when the work ends, and the process ends right after it.
+    asyncio.new_event_loop().run_until_complete(
+        until_told(
+            _controller(
+                loaded,
+                kubeconfig or flags.kubeconfig,
+                None if once else flags.listen or listen,
+                dry_run,
+                once,
+                lambda: load_settings(config, dialect, flags, environ),
+                served,
+            )
+        )
     )
+
+
+async def _controller(
+    loaded: Loaded,
+    kubeconfig: str,
+    listen: str | None,
+    dry_run: bool,
+    once: bool,
+    again: Callable[[], Loaded],
+    driver: Driver | None = None,
+) -> None:
+    now = Now()
+    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
+    try:
+        connection = await make_connection(kubeconfig, os.environ, now)
+    except Ends:
+        await cloud.close()
+        raise
+    try:
+        deployment = os.environ.get("DEPLOYMENT_NAME", "")
+        program = await prepare(
+            loaded,
+            connection,
+            cloud,
+            now,
+            identity=identity(),
+            deployment=deployment,
+            dry_run=dry_run,
+            driver=driver,
+        )
+        await (_once(program) if once else program.run(listen))
+    finally:
+        await connection.close()
+        await cloud.close()
 
 
 async def _once(program: Program) -> None:
@@ -67,6 +149,11 @@ async def _once(program: Program) -> None:
     await program.once()
     for line in plan_lines(program.loop.plan, program.fleet.catalogue.currency):
         print(line)
+
+
+def identity() -> str:
+    """Two processes on one host never take each other for themselves."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
 
 
 def run_sandbox(serve: Callable[[], Awaitable[None]]) -> None:

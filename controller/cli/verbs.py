@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from controller.app.exits import CONFIGURATION, Ends
-from controller.cli.options import Config, Json, Kubeconfig
+from controller.cli.options import FOREIGN_FLAGS, Config, Dialect, Json, Kubeconfig
 from controller.cli.tryout_verbs import bench_app, sandbox_app
 
 app = typer.Typer(
@@ -42,9 +42,11 @@ def options(
     pass
 
 
-@app.command()
+@app.command(context_settings=FOREIGN_FLAGS)
 def run(
+    context: typer.Context,
     config: Config = None,
+    dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
     listen: Annotated[str, typer.Option(metavar="ADDR", help="Metrics, health and status.")] = ":8080",
     dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
@@ -59,27 +61,17 @@ def run(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:
-    """Run the controller."""
-    from controller.cli.running import run_controller, run_served
+    """Run the controller. With --cloud-provider, cluster-autoscaler's own flags are read too."""
+    from controller.cli.drivers import PLANNER, Wish
+    from controller.cli.running import run_controller
 
-    if driver == "externalgrpc":
-        for given, option in ((dry_run, "--dry-run"), (once, "--once")):
-            if given:
-                raise Ends(CONFIGURATION, f"{option}: expected with the planner only; externalgrpc is asked")
-        run_served(
-            config=config,
-            kubeconfig=kubeconfig,
-            listen=listen,
-            insecure=insecure,
-            log_level=log_level,
-            log_format=log_format,
-        )
-        return
-    if driver != "planner":
-        raise Ends(CONFIGURATION, f"--driver {driver!r}: expected planner or externalgrpc")
-    if insecure:
+    if insecure and driver == PLANNER:
         raise Ends(CONFIGURATION, "--insecure: expected with --driver externalgrpc only")
     run_controller(
+        driver=driver,
+        wish=Wish(insecure=insecure),
+        dialect=dialect,
+        words=context.args,
         config=config,
         kubeconfig=kubeconfig,
         listen=listen,
@@ -90,9 +82,11 @@ def run(
     )
 
 
-@app.command()
+@app.command(context_settings=FOREIGN_FLAGS)
 def plan(
+    context: typer.Context,
     config: Config = None,
+    dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
     snapshot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Plan from a saved snapshot instead.")
@@ -105,7 +99,15 @@ def plan(
     """What would be done now, and why. Changes nothing."""
     from controller.cli.planning import show_plan
 
-    show_plan(config=config, kubeconfig=kubeconfig, snapshot=snapshot, save=save, as_json=as_json)
+    show_plan(
+        config=config,
+        dialect=dialect,
+        words=context.args,
+        kubeconfig=kubeconfig,
+        snapshot=snapshot,
+        save=save,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -141,6 +143,32 @@ def sweep(
     )
 
 
+@app.command(context_settings=FOREIGN_FLAGS)
+def adopt(
+    context: typer.Context,
+    project: Annotated[
+        str, typer.Option("--from", metavar="PROJECT", help="ca-verda, datacrunch or verdacloud.")
+    ],
+    config: Config = None,
+    dialect: Dialect = "auto",
+    kubeconfig: Kubeconfig = "",
+    apply: Annotated[bool, typer.Option("--apply", help="Take them over; else only say which.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take over a predecessor's running machines, those whose Node is registered in this cluster."""
+    from controller.cli.adopting import run as adopt_machines
+
+    adopt_machines(
+        project=project,
+        config=config,
+        dialect=dialect,
+        words=context.args,
+        kubeconfig=kubeconfig,
+        apply=apply,
+        as_json=as_json,
+    )
+
+
 @app.command()
 def demo(
     as_json: Json = False,
@@ -163,25 +191,63 @@ def version(as_json: Json = False) -> None:
     typer.echo(json.dumps(found) if as_json else f"verda-gpu-autoscaler {found['version']}")
 
 
-@config_app.command("check")
+@config_app.command("check", context_settings=FOREIGN_FLAGS)
 def config_check(
+    context: typer.Context,
     config: Config = None,
+    dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
     cloud: Annotated[
         bool, typer.Option("--cloud", help="Ask the cloud too: types, locations, images.")
     ] = False,
     cluster: Annotated[bool, typer.Option("--cluster", help="Ask the cluster too: rights, taints.")] = False,
+    rights: Annotated[
+        bool, typer.Option("--rights", help="Print the RBAC objects that are needed, and nothing else.")
+    ] = False,
+    service_account: Annotated[
+        str,
+        typer.Option(
+            "--service-account", metavar="NAME", help="Whom the rights are for; else the dialect's own."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
-    """Say everything that is wrong with the settings, in one go."""
+    """Say everything that is wrong with the settings, in one go, and which rights they need."""
     from controller.cli.configuring import check
 
-    check(config=config, kubeconfig=kubeconfig, cloud=cloud, cluster=cluster, as_json=as_json)
+    check(
+        config=config,
+        dialect=dialect,
+        words=context.args,
+        kubeconfig=kubeconfig,
+        cloud=cloud,
+        cluster=cluster,
+        rights_only=rights,
+        service_account=service_account,
+        as_json=as_json,
+    )
 
 
-@config_app.command("show")
-def config_show(config: Config = None, as_json: Json = False) -> None:
+@config_app.command("convert", context_settings=FOREIGN_FLAGS)
+def config_convert(
+    context: typer.Context,
+    config: Config = None,
+    dialect: Annotated[
+        str,
+        typer.Option("--from", metavar="DIALECT", help="ca-verda, datacrunch, verdacloud, webhook, or auto."),
+    ] = "auto",
+) -> None:
+    """A predecessor's configuration as our YAML, with comments on what changed its meaning."""
+    from controller.cli.converting import convert
+
+    convert(config=config, dialect=dialect, words=context.args)
+
+
+@config_app.command("show", context_settings=FOREIGN_FLAGS)
+def config_show(
+    context: typer.Context, config: Config = None, dialect: Dialect = "auto", as_json: Json = False
+) -> None:
     """Every setting as it is in force; secrets are masked."""
     from controller.cli.configuring import show
 
-    show(config=config, as_json=as_json)
+    show(config=config, dialect=dialect, words=context.args, as_json=as_json)

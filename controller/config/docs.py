@@ -94,11 +94,7 @@ def render() -> str:
                 "| key | default | what, and why |",
                 "|---|---|---|",
             ]
-        later = (
-            " *Has no effect in this version yet.*"
-            if any(path[: len(p)] == p for p in (*NOT_YET, ("machines",)))
-            else ""
-        )
+        later = " *Has no effect in this version yet.*" if any(path[: len(p)] == p for p in NOT_YET) else ""
         lines.append(f"| `{_shown(path)}` | {_default(path, field)} | {field.description}{later} |")
     return "\n".join([lines[0].rstrip("\n"), *lines[1:]]) + "\n"
 

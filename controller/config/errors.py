@@ -20,6 +20,7 @@ from controller.config.values import Path
 MASK = "***"
 _SECRET = re.compile(r"secret|token|password|credential|api_?key", re.IGNORECASE)
 _MOST = 60
+_PLAIN_AUTH = ("username", "algorithm", "server_name", "name", "timestamp_header", "file")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,16 @@ def is_secret(path: Path) -> bool:
     if path in (("verda",), ("join",)) or (len(path) == 2 and path[0] == "join"):
         return True
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if path[0] == "webhooks" and "secret" not in path[2:] and _may_hold_a_key(path[2:], name):
+        return True
     return bool(_SECRET.search(name))
+
+
+def _may_hold_a_key(below: Path, name: str) -> bool:
+    """Whether somebody may have written a credential itself at this place of a webhook."""
+    if not below or below[0] == "headers":
+        return True
+    return below[0] in ("auth", "tls") and name not in _PLAIN_AUTH
 
 
 def show_value(path: Path, value: Any, raw: str | None = None) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
 from controller.config.section import Section
-from controller.config.values import Text, matching, parse_url, wrong
+from controller.config.values import Secret, Text, matching, parse_url, wrong
+
+MASKED = "***"
+_LONGEST_SCRIPT = 200_000
 
 
 class SecretKey(Section):
@@ -30,8 +33,12 @@ class SecretKey(Section):
 class TokenFrom(Section):
     """Where the join token comes from."""
 
-    secret: SecretKey = Field(
-        description="The Secret that holds a join token, so that no token stands in the settings."
+    secret: SecretKey | None = Field(
+        None, description="The Secret that holds a join token, so that no token stands in the settings."
+    )
+    value: Secret | None = Field(
+        None,
+        description="The token itself, for configurations that had it; a Secret is better, because settings get copied.",
     )
 
     @model_validator(mode="before")
@@ -43,11 +50,30 @@ class TokenFrom(Section):
             )
         if not isinstance(data, dict):
             raise wrong("{secret: {name, key}}, and never the token itself")
+        if not ("secret" in data or "value" in data) and data:
+            return data  # whose keys are not known, which is told
+        if (data.get("secret") is None) == (data.get("value") is None):
+            raise wrong("{secret: {name, key}}")
         return data
 
 
+def _parse_script(value: Any) -> SecretStr:
+    if isinstance(value, SecretStr):
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise wrong("the text of a script, over several lines after `script: |`")
+    if "\x00" in value or len(value.encode("utf-8", "replace")) > _LONGEST_SCRIPT:
+        raise wrong("the text of a script of at most 200 kB, without NUL characters")
+    return SecretStr(value)
+
+
+Script = Annotated[
+    SecretStr, PlainValidator(_parse_script), PlainSerializer(lambda _: MASKED, when_used="json")
+]
+
+
 class JoinEntry(Section):
-    """One way to join; either a template with what it needs, or the id of a script in the cloud account."""
+    """One way to join: a template with what it needs, a script of the user's own, or the id of one in the account."""
 
     template: Literal["k3s", "kubeadm"] | None = Field(
         None,
@@ -92,4 +118,22 @@ class JoinEntry(Section):
     startup_script_id: Text | None = Field(
         None,
         description="A script of your own in the cloud account, used as it is, for clusters that no template fits.",
+    )
+    script: Script | None = Field(
+        None,
+        description="A script of your own, uploaded for each machine and deleted after the join like one made from a template. It gets NODE_NAME, PROVIDER_ID, INSTANCE_ID, LABELS, TAINTS, GPUS and SCRIPT_NAME as variables, and where it says `{{ .NODE_NAME }}` the value itself.",
+    )
+    script_file: Text | None = Field(
+        None,
+        description="A file that holds such a script; read again for each machine, so that it may be replaced.",
+    )
+    script_url: (Annotated[str, PlainValidator(parse_url)]) | None = Field(
+        None,
+        description="Asked for each machine (POST, else GET): it answers with such a script, or with the id of one that it uploaded itself and that is then not deleted here.",
+    )
+    variables: tuple[
+        Annotated[str, matching(r"[A-Z_][A-Z0-9_]{0,99}", "the name of a variable, such as JOIN_TOKEN")], ...
+    ] = Field(
+        (),
+        description="Variables of the controller's own environment that a script of your own gets too; none unless named, because the others are nobody's business.",
     )

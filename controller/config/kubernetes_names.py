@@ -12,7 +12,6 @@ from typing import Any
 
 from controller.config.values import Path, parse_text, several, wrong
 from controller.domain import names
-from controller.domain.node_labels import kubelet_may_set
 from controller.domain.quantity import QuantityError, parse_quantity
 
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*")
@@ -48,9 +47,7 @@ def label_problem(key: str) -> str:
         return problem
     if key.startswith(names.PREFIX):
         return f"a label without the prefix {names.PREFIX}, which is reserved for the autoscaler's own"
-    if kubelet_may_set(key):
-        return ""
-    return f"another label: a kubelet may not set {key} on itself and would exit, so the machine would never join"
+    return ""
 
 
 def value_problem(value: str) -> str:

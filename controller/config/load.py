@@ -2,6 +2,7 @@
 
 `load` is for a running program, `load_dict` for the `settings` of a snapshot; both end in the same
 checks. `show` is the reverse: what `config show` prints, without secrets, and `load_dict` reads it.
+A configuration of a predecessor is translated first (`dialects`) and then treated like any other.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from controller.config import rules
+from controller.config.dialects.choosing import AUTO, NATIVE, translate
+from controller.config.dialects.draft import Draft
+from controller.config.dialects.flags import Flags
+from controller.config.dialects.groups import apply_groups
 from controller.config.errors import ConfigError, Places, Problem, from_validation, show_value, unknown_key
 from controller.config.kubernetes_names import FACTS
 from controller.config.paths import show_path
 from controller.config.settings import Settings
 from controller.config.sources import Tree, apply_credentials, apply_environment, apply_overrides, plain
 from controller.config.values import Path
-from controller.config.yamltext import parse_yaml
 
 SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-_LARGEST_FILE = 4_000_000
 
 # Read and checked, and without effect in this version: each use is reported.
 NOT_YET: tuple[Path, ...] = ()
@@ -36,6 +39,13 @@ class Loaded:
     settings: Settings
     warnings: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)  # key -> file:line, variable, … for what was set
+    draft: Draft = field(
+        default_factory=lambda: Draft(NATIVE)
+    )  # how a predecessor's configuration was understood
+
+    @property
+    def dialect(self) -> str:
+        return self.draft.dialect
 
 
 def load(
@@ -45,22 +55,38 @@ def load(
     text: str | None = None,
     *,
     service_account: str = SERVICE_ACCOUNT_NAMESPACE,
+    dialect: str = AUTO,
+    flags: Flags | None = None,
 ) -> Loaded:
-    """Command line over environment over file over defaults; `text` is the file's, if it was read already."""
-    tree, problems, warnings = Tree(), list[Problem](), list[str]()
-    if text is None and file is not None:
-        text = _read(file)
-    if text is not None:
-        data, places, problems = parse_yaml(text, file or "config.yaml")
-        tree = Tree(data, places)
-    problems += apply_credentials(tree, environ, warnings)
+    """Command line over environment over file over defaults; `text` is the file's, if it was read already.
+
+    `flags` are those of a predecessor's command line. Groups of variables are added to what the others give.
+    """
+    flags = flags or Flags()
+    draft = translate(file, text, environ, flags, dialect)
+    tree = draft.tree
+    problems, warnings = [*flags.problems, *draft.problems], [*draft.warnings, *flags.warnings]
+    problems += apply_credentials(tree, {**draft.environ, **environ}, warnings)
     problems += apply_environment(tree, environ)
+    problems += apply_groups(tree, environ, warnings)
+    _apply_flags(tree, draft, flags)
     problems += apply_overrides(tree, overrides or {})
     if tree.get(("namespace",)) is None:
         found, where = _namespace(environ, service_account)
         if found:
             tree.put(("namespace",), found, where)
-    return _loaded(tree, problems, warnings, join_required=True)
+    return _loaded(tree, problems, warnings, join_required=True, draft=draft)
+
+
+def _apply_flags(tree: Tree, draft: Draft, flags: Flags) -> None:
+    for path, value, flag, note in flags.settings:
+        tree.put(path, value, "command line")
+        draft.spelled[show_path(path)] = flag
+        if note:
+            draft.notes[path] = note
+    pools = tree.get(("pools",))
+    for n in range(len(pools) if flags.no_scale_down and isinstance(pools, list) else 0):
+        draft.put(("pools", n, "pause"), "scale-down", "command line", "--scale-down-enabled")
 
 
 def load_dict(data: Mapping[str, Any]) -> Loaded:
@@ -74,18 +100,6 @@ def show(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(mode="json")
 
 
-def _read(file: str) -> str:
-    try:
-        path = FilePath(file)
-        if path.is_file() and path.stat().st_size > _LARGEST_FILE:
-            raise ConfigError([Problem("", None, "settings of a sensible size", file)])
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ConfigError([Problem("", None, f"a file that can be read ({error.strerror})", file)]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([Problem("", None, "text in UTF-8", file)]) from None
-
-
 def _namespace(environ: Mapping[str, str], service_account: str) -> tuple[str, str]:
     if environ.get("POD_NAMESPACE", "").strip():
         return environ["POD_NAMESPACE"].strip(), "POD_NAMESPACE"
@@ -95,8 +109,16 @@ def _namespace(environ: Mapping[str, str], service_account: str) -> tuple[str, s
         return "", ""
 
 
-def _loaded(tree: Tree, problems: list[Problem], warnings: list[str], join_required: bool) -> Loaded:
+def _loaded(
+    tree: Tree,
+    problems: list[Problem],
+    warnings: list[str],
+    join_required: bool,
+    draft: Draft | None = None,
+) -> Loaded:
+    draft = draft or Draft(NATIVE)
     rules.fill_in_join(tree)
+    rules.fill_in_webhook(tree)
     # Checked here and not by the model, because a key such as `_env_file` means something to its constructor.
     unknown = [key for key in tree.data if key not in Settings.model_fields]
     problems += [unknown_key((key,), Settings, tree.places) for key in unknown]
@@ -107,9 +129,10 @@ def _loaded(tree: Tree, problems: list[Problem], warnings: list[str], join_requi
     except ValidationError as error:
         problems += from_validation(error, Settings, tree.places)
     if problems or settings is None:
-        raise ConfigError(sorted(problems, key=_in_order))
+        raise ConfigError(sorted(dict.fromkeys(map(draft.theirs, problems)), key=_in_order))
     origins = {show_path(path): where for path, where in tree.places.where.items() if path}
-    return Loaded(settings, warnings + _warnings(settings, tree.places), origins)
+    warnings = list(dict.fromkeys(warnings + _warnings(settings, tree.places)))
+    return Loaded(settings, warnings, origins, draft)
 
 
 def _in_order(problem: Problem) -> tuple[str, int]:
@@ -121,11 +144,6 @@ def _in_order(problem: Problem) -> tuple[str, int]:
 def _warnings(settings: Settings, places: Places) -> list[str]:
     shown, defaults = show(settings), show(Settings())
     found: list[str] = []
-    if settings.machines:
-        names = ", ".join(machine.name for machine in settings.machines)
-        found.append(
-            f"{places.of(('machines',))}: machines = {names}: switched machines are not driven by this version yet"
-        )
     for path in NOT_YET:
         value, default = shown, defaults
         for part in path:
@@ -144,6 +162,19 @@ def _warnings(settings: Settings, places: Places) -> list[str]:
         where = ("verda", "base_url")
         shown_url = show_value(where, settings.verda.base_url)
         found.append(f"{places.of(where)}: verda.base_url = {shown_url}: http sends the credentials in clear")
+    for n, machine in enumerate(settings.machines):
+        auth = settings.webhooks[machine.webhook].auth if machine.webhook else None
+        if auth is None or not (auth.bearer or auth.basic or auth.header):
+            continue
+        for key in ("scale_up_endpoint", "scale_down_endpoint", "status_endpoint"):
+            endpoint = urlsplit(getattr(machine, key) or "")
+            if endpoint.scheme == "http" and endpoint.hostname not in ("localhost", "127.0.0.1", "::1"):
+                where = ("machines", n, key)
+                shown_url = show_value(where, getattr(machine, key))
+                found.append(
+                    f"{places.of(where)}: {show_path(where)} = {shown_url}: http sends the credentials in clear"
+                )
+                break
     if (settings.verda.client_id is None) != (settings.verda.client_secret is None):
         there, absent = ("client_id", "client_secret")[:: 1 if settings.verda.client_id else -1]
         found.append(f"{places.of(('verda', there))}: verda.{there} is set, verda.{absent} is not")

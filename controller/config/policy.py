@@ -95,7 +95,7 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
 
 
 def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
-    own_script = join is not None and join.template is not None
+    own_script = join is not None and join.startup_script_id is None
     return Pool(
         name=pool.name,
         instance_types=pool.instance_types,

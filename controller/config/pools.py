@@ -1,4 +1,4 @@
-"""What may be bought (pools), and machines that are switched on and off instead."""
+"""What may be bought: pools, and what is kept free in them or allowed to a namespace."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from controller.config.values import (
     Name,
     SomeTime,
     Text,
-    Url,
-    matching,
     parse_text,
     parse_windows,
     whole,
@@ -115,7 +113,7 @@ class PoolSetting(Section):
     )
     labels: Annotated[dict[str, str], PlainValidator(parse_labels)] = Field(
         {},
-        description="Of the pool's nodes; those that a kubelet may not set are refused, because it would exit.",
+        description="Of the pool's nodes; those that a kubelet may not set on itself (node-role.kubernetes.io/…) are set by the controller once it has joined.",
     )
     taints: tuple[TaintSetting, ...] = Field(
         (),
@@ -150,21 +148,6 @@ class PoolSetting(Section):
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",
         description="Stops buying, removing or both for this pool; nothing, because pausing is for people at work on it.",
-    )
-
-
-class SwitchedMachine(Section):
-    """A machine that exists already and is switched through two HTTP endpoints."""
-
-    name: Annotated[
-        str, matching(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", "the name of a Kubernetes node (lower case)")
-    ] = Field(description="Name of its Kubernetes node, by which it is found.")
-    gpu_count: Count = Field(description="GPUs it has; required, because it cannot be asked while it is off.")
-    scale_up_endpoint: Url = Field(description="Called to switch it on.")
-    scale_down_endpoint: Url = Field(description="Called to switch it off.")
-    delete_node_when_off: Flag = Field(
-        False,
-        description="Whether its Node object goes when it is off; false, because the same machine comes back.",
     )
 
 

@@ -18,6 +18,7 @@ from controller.config.values import Path, attempt, parse_duration, parse_whole,
 
 T = TypeVar("T")
 _TO_BUY = ("instance_types", "gpu_models", "min_gpu_memory_gb")
+_OWN_SCRIPT = ("startup_script_id", "script", "script_file", "script_url")
 
 
 def fill_in_join(tree: Tree) -> None:
@@ -29,8 +30,18 @@ def fill_in_join(tree: Tree) -> None:
                 tree.put(("pools", n, "join"), next(iter(entries)), tree.places.of(("pools", n)))
 
 
+def fill_in_webhook(tree: Tree) -> None:
+    """A machine that names no way to be called has the only one there is."""
+    entries, machines = tree.get(("webhooks",)), tree.get(("machines",))
+    if isinstance(entries, dict) and len(entries) == 1 and isinstance(machines, list):
+        for n, machine in enumerate(machines):
+            if isinstance(machine, dict) and machine.get("webhook") is None:
+                tree.put(("machines", n, "webhook"), next(iter(entries)), tree.places.of(("machines", n)))
+
+
 def check(tree: Tree, join_required: bool) -> list[Problem]:
     found = [*_pools(tree), *_pool_names(tree), *_headroom(tree), *_joins(tree), *_orders(tree)]
+    found += [*_machines(tree), *_webhooks(tree)]
     return found + list(_pool_joins(tree, join_required))
 
 
@@ -123,20 +134,69 @@ def _joins(tree: Tree) -> Iterator[Problem]:
         if not str(path[-1]).isprintable() or not path[-1]:
             yield _missing(tree, path, "a name that is not empty, on one line")
         given = {key for key, value in entry.items() if value is not None}
-        if "startup_script_id" in given:
-            for key in sorted(given & {"template", "server", "token_from", "version", "ca_hash"}):
+        own = [key for key in _OWN_SCRIPT if key in given]
+        if own:
+            for key in sorted(given & {"template", "server", "token_from", "version", "ca_hash"}) + own[1:]:
                 yield _missing(
-                    tree, (*path, key), "no such key beside startup_script_id: that script is used as it is"
+                    tree, (*path, key), f"no such key beside {own[0]}: that script is used as it is"
                 )
-            if entry.get("delete_script") == "after_create":
+            if "startup_script_id" in given and entry.get("delete_script") == "after_create":
                 expected = "after_join, because a script of your own (startup_script_id) is never deleted"
                 yield tree.places.problem((*path, "delete_script"), "after_create", expected)
+            if "startup_script_id" in given and entry.get("variables"):
+                expected = "no such key beside startup_script_id: that script is used as it is"
+                yield _missing(tree, (*path, "variables"), expected)
         elif "template" not in given:
-            yield _missing(tree, path, "template (k3s or kubeadm) or startup_script_id")
+            yield _missing(
+                tree, path, "template (k3s or kubeadm), startup_script_id, or a script of your own"
+            )
         else:
             for key in ("server", "token_from"):
                 if key not in given:
                     yield _missing(tree, (*path, key), "a value, because the template needs it")
+
+
+def _machines(tree: Tree) -> Iterator[Problem]:
+    """Switched machines: whose webhook is not known, and those that share a name with a pool or an endpoint."""
+    pools = {pool.get("name"): path for path, pool in _entries(tree, ("pools",))}
+    entries = tree.get(("webhooks",))
+    names = list(entries) if isinstance(entries, dict) else []
+    for path, machine in _entries(tree, ("machines",)):
+        name, wanted = machine.get("name"), machine.get("webhook")
+        if isinstance(name, str) and name in pools:
+            expected = f"a name of its own; {show_path(pools[name])} has it already"
+            yield tree.places.problem((*path, "name"), name, expected)
+        if isinstance(wanted, str) and wanted not in names:
+            listed = ", ".join(names) if names else "there is none"
+            expected = f"the name of an entry under webhooks ({listed}){suggestion(wanted, names)}"
+            yield tree.places.problem((*path, "webhook"), wanted, expected)
+        elif wanted is None and len(names) > 1:
+            expected = f"the name of an entry under webhooks: {', '.join(names)}"
+            yield _missing(tree, (*path, "webhook"), expected)
+        yield from _taints(tree, (*path, "taints"))
+        pair = [machine.get("scale_up_endpoint"), machine.get("scale_down_endpoint")]
+        if isinstance(pair[0], str) and pair[0] == pair[1] and not _tells_on_from_off(entries, wanted, names):
+            expected = (
+                "another endpoint than scale_up_endpoint, or a webhook whose body or headers have ${action}"
+            )
+            yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
+
+
+def _tells_on_from_off(entries: Any, wanted: Any, names: list[str]) -> bool:
+    entry = entries.get(wanted) if isinstance(entries, dict) and wanted in names else None
+    return isinstance(entry, dict) and "${action}" in f"{entry.get('body')} {entry.get('headers')}"
+
+
+def _webhooks(tree: Tree) -> Iterator[Problem]:
+    for path, entry in _entries(tree, ("webhooks",)):
+        auth, tls = entry.get("auth"), entry.get("tls")
+        if isinstance(auth, dict) and auth.get("bearer") and auth.get("basic"):
+            yield _missing(
+                tree, (*path, "auth", "basic"), "nothing beside bearer: a call has one Authorization"
+            )
+        if isinstance(tls, dict) and (tls.get("certificate") is None) != (tls.get("key") is None):
+            there, absent = ("certificate", "key")[:: 1 if tls.get("certificate") is not None else -1]
+            yield _missing(tree, (*path, "tls", absent), f"a value, because {there} is given")
 
 
 def _orders(tree: Tree) -> Iterator[Problem]:

@@ -17,9 +17,10 @@ from controller.config.delays import Deadlines, Lease, Timing
 from controller.config.externalgrpc import ExternalGrpc
 from controller.config.joining import JoinEntry
 from controller.config.money import GpuLabelSetting, PriceSetting
-from controller.config.pools import Headroom, NamespaceLimits, PoolSetting, SwitchedMachine
+from controller.config.pools import Headroom, NamespaceLimits, PoolSetting
 from controller.config.removal import Disruption, ScaleDown
 from controller.config.section import Section, without_nulls
+from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.config.values import (
     Count,
     Flag,
@@ -82,6 +83,10 @@ class ScaleUp(Section):
     strategy: Literal["smallest", "cheapest", "priority"] = Field(
         "smallest",
         description="What to prefer among machines that fit; smallest, because GPUs that nobody asked for idle first.",
+    )
+    own_machines: Literal["first", "compare"] = Field(
+        "first",
+        description="Whether machines that are switched on come before all that is bought; compare lets the strategy decide by GPUs and price (price_per_hour of the machine). First, because they are paid for already.",
     )
     priorities: tuple[Text, ...] = Field(
         (),
@@ -190,6 +195,10 @@ class Settings(BaseSettings):
     )
     machines: tuple[SwitchedMachine, ...] = Field(
         (), description="Machines to switch on and off instead of buying; none unless given."
+    )
+    webhooks: dict[str, WebhookSetting] = Field(
+        {},
+        description="Ways to call the endpoints of such machines, by name; a plain POST of `{}` unless given.",
     )
     prices: dict[str, PriceSetting] = Field(
         {},

@@ -21,5 +21,13 @@ def starting_digest(settings: Settings) -> str:
     shown = show(settings)
     pools = [{key: value for key, value in pool.items() if key not in _HOW_MANY} for pool in shown["pools"]]
     waits = {name: shown["deadlines"][name] for name in _WAITS}
-    text = json.dumps({"pools": pools, "join": shown["join"], "deadlines": waits}, sort_keys=True)
+    scripts = {
+        name: hashlib.sha256(entry.script.get_secret_value().encode()).hexdigest()
+        for name, entry in settings.join.items()
+        if entry.script is not None
+    }
+    told = {"pools": pools, "join": shown["join"], "deadlines": waits} | (
+        {"scripts": scripts} if scripts else {}
+    )
+    text = json.dumps(told, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -74,6 +74,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone_at: float = 0.0  # proven gone in the cloud; what remains is cleaning up
     gone_in: str = ""  # the account that has its disks: the one that proved it, or that was left; "": any
     surplus: bool = False
+    adopted: bool = (
+        False  # made by somebody else and taken over by command: its mark is the tag, not the hostname
+    )
 
     @property
     def awaits_restoring(self) -> bool:

@@ -110,7 +110,9 @@ class Dismissal:
         outcome = await self._removal.delete(instance, machine.disks)
         match outcome:
             case Refused(reason=Reason.NOT_ALLOWED_YET) if not machine.joined_at:
-                await self._leaves(intent, asked=False)  # nothing runs there, and it is asked for until it goes
+                await self._leaves(
+                    intent, asked=False
+                )  # nothing runs there, and it is asked for until it goes
             case Refused() if outcome.reason is not Reason.ALREADY_GONE:
                 return Explanation(outcome.reason, outcome.message)
             case Unknown():

@@ -184,6 +184,13 @@ class Fleet:
         now = self._clock()
         self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
         fresh = self.inventory.complete and self._sightings.number > self._judged
+        for instance in self._sightings.half_taken_over(self.ledger.machines):
+            if fresh:
+                self.ledger.look_again()
+            self.reports[instance.id] = (
+                f"instance {instance.id} ({instance.hostname}) carries our tags and no record speaks of it: it is left "
+                "alone unless it is taken over (adopt --apply)"
+            )
         self._judged = self._sightings.number
         self.ledger.launched_by(now)
         judged = self._see_all(fresh)
@@ -214,7 +221,9 @@ class Fleet:
         await self._store()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
-        for machine, _, seen in steps:
+        for machine, after, seen in steps:
+            if seen.node is not None:
+                self.flights.dress(self.policy, after, seen.node)
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine

@@ -14,7 +14,7 @@ from controller.cloud.protocol import Cloud
 from controller.cluster.protocol import Writer
 from controller.domain import names
 from controller.domain.cloudthings import Instance, InstanceType
-from controller.domain.kube import Taint
+from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.plan import Explanation
@@ -23,6 +23,7 @@ from controller.domain.reason import Reason
 from controller.fleet.account import Account
 from controller.fleet.buying import Again, Buying, Turn
 from controller.fleet.dismissal import Dismissal
+from controller.fleet.dressing import lacks
 from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
 from controller.fleet.ledger import Ledger
@@ -82,6 +83,7 @@ class Flights:
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
+        self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
@@ -149,6 +151,7 @@ class Flights:
         if machine.instance_id:
             self._closed[machine.instance_id] = (now, machine.intent)
         self._marked.pop(machine.name, None)
+        self._dressed.pop(machine.node_uid, None)
 
     # -- starting things ------------------------------------------------------------------------
 
@@ -209,6 +212,25 @@ class Flights:
 
     async def _lift(self, name: str) -> None:
         await self._writer.taint(name, remove=(Taint(key=names.TAINT_STARTUP),))
+
+    def dress(self, policy: Policy, machine: Machine, node: Node) -> None:
+        """Labels and taints that its own script left out."""
+        labels, taints = lacks(policy, machine, node)
+        if not (labels or taints) or not self._may_act():
+            return
+        at = self._dressed.get(node.uid, float("-inf"))
+        if 0 <= self._clock() - at < _WATCH_LAG:
+            return
+
+        async def run() -> None:
+            if not self._may_act():
+                return
+            await self._writer.label(machine.name, labels)
+            if taints:
+                await self._writer.taint(machine.name, add=taints)
+            self._dressed[node.uid] = self._clock()
+
+        self._tasks.start(f"dress {machine.name}", run)
 
     def mark_idle(self, name: str, since: float | None) -> None:
         """Write it to the Node, once; the planner repeats itself until it sees the mark."""

@@ -25,7 +25,7 @@ from controller.fleet.closing import POLL, Closing, look_up
 from controller.fleet.ledger import Ledger
 from controller.fleet.life import followed_again
 from controller.fleet.listener import Listener
-from controller.fleet.marks import intent_of
+from controller.fleet.marks import carries_marks, intent_of
 from controller.fleet.removal import CalledOff, Removal
 from controller.fleet.tasks import Grounded, NotYet
 
@@ -257,7 +257,7 @@ class Leaving:
 
     async def _ask(self, policy: Policy, machine: Machine, instance: Instance) -> str:
         """Ask the cloud to delete it; "" when it accepted, else why not (yet)."""
-        if intent_of(policy.cluster_id, instance) != machine.intent:
+        if not carries_marks(policy.cluster_id, machine, instance):
             raise NotYet(f"instance {instance.id} does not carry the marks of {machine.name}", _MOST_POLL)
         await self._removal.last_look(policy, machine)
         (self._check if machine.failed else self._wanted_gone(machine.name))()

@@ -67,7 +67,8 @@ class Ledger:
         async with self._lock:
             stored = await self._read()
             book = stored[1] if stored else Book()
-            self._starting = await starting_now(self._writer, self._settings, self._secrets, book.starting)
+            digest = await starting_now(self._writer, self._settings, self._secrets, book.starting)
+            self._starting = digest or book.starting
             self._version = stored[0] if stored else None
             self._known = [book]
             self._take(book)
@@ -130,6 +131,10 @@ class Ledger:
             return None
         self.put(replace(current, **fields))
         return self.machines[intent]
+
+    def look_again(self) -> None:
+        """Somebody else may have written: the next write finds that out, and takes over what stands there."""
+        self._dirty = True
 
     def drop(self, intents: Iterable[str]) -> None:
         for intent in intents:

@@ -71,6 +71,19 @@ def intent_of(cluster_id: str, instance: Instance) -> str:
     return names.owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
 
 
+def carries_marks(cluster_id: str, machine: Machine, instance: Instance) -> bool:
+    """Whether the instance still says that it is this record's. One that was taken over says so by its tags alone;
+    its other mark is the record, with its id."""
+    if not machine.adopted:
+        return intent_of(cluster_id, instance) == machine.intent
+    tags = dict(instance.tags)
+    return (
+        instance.id == machine.instance_id
+        and tags.get(names.TAG_CLUSTER) == cluster_id
+        and tags.get(names.TAG_INTENT) == machine.intent
+    )
+
+
 def price_of(policy: Policy, catalogue: Catalogue, instance: Instance) -> Decimal:
     """What is paid for an instance that was found, in the currency of the limits, which is the catalogue's.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from controller.domain import names
 from controller.domain.cloudthings import Instance, Inventory
 from controller.domain.machine import Machine, Phase
-from controller.fleet.marks import intent_of
+from controller.fleet.marks import carries_marks, intent_of
 
 _OVER = ("gone", "leaving")
 
@@ -101,6 +102,20 @@ class Sightings:
             ]
         return result
 
+    def half_taken_over(self, machines: Mapping[str, Machine]) -> list[Instance]:
+        """Tagged as ours and otherwise not: somebody takes it over just now, or the ledger has lost it."""
+        known = {machine.instance_id for machine in machines.values()}
+        return [
+            instance
+            for instance in self._by_id.values()
+            if instance.state not in _OVER
+            and instance.id not in known
+            and dict(instance.tags).get(names.TAG_CLUSTER) == self._cluster_id
+            and dict(instance.tags).get(names.TAG_INTENT)
+            and not intent_of(self._cluster_id, instance)
+            and names.parse_hostname(self._cluster_id, instance.hostname) is None
+        ]
+
     def reports(self, machines: Collection[Machine]) -> dict[str, str]:
         """What a person should look at."""
         told = {}
@@ -108,7 +123,7 @@ class Sightings:
             instance = self._by_id.get(machine.instance_id) if machine.instance_id else None
             if instance is None or instance.state in _OVER:
                 continue
-            if intent_of(self._cluster_id, instance) != machine.intent:
+            if not carries_marks(self._cluster_id, machine, instance):
                 told[machine.name] = (
                     f"instance {instance.id} no longer carries the marks of {machine.name}: it is not deleted "
                     "unless hostname, description or tags say again whose it is"

@@ -18,7 +18,7 @@ _OLDEST_MINOR = 31  # the first that reads kubeadm.k8s.io/v1beta4
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Either a template with a server and the Secret of its token, or a script that the user keeps."""
+    """A template with a server and where its token is, a script that the user keeps in the account, or one given here."""
 
     template: str = ""  # k3s | kubeadm
     startup_script_id: str = ""
@@ -28,17 +28,29 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""  # k3s: v1.36.3+k3s1 or 1.36, empty: the stable channel; kubeadm: 1.36 or 1.36.3
     ca_hash: str = ""  # k3s: of /cacerts; kubeadm: of the CA's public key; with or without "sha256:"
     ca_cert: str = ""  # kubeadm: the CA in PEM; then the machine keeps to `server` (file discovery)
+    token: str = ""  # itself, where the settings hold it instead of naming a Secret
+    script: str = ""  # the user's own, or where to get it:
+    script_file: str = ""
+    script_url: str = ""
+    variables: tuple[str, ...] = ()  # of our own environment, for such a script
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a script of the user's own that is made ready for each machine."""
+        return bool(self.script or self.script_file or self.script_url)
 
 
 def fault(entry: Entry) -> str:
     """What is wrong with the entry, as one line that says what to write instead; "" if nothing."""
     if entry.startup_script_id:
-        return "give either template or startup_script_id, not both" if entry.template else ""
+        return "give either template or startup_script_id, not both" if entry.template or entry.own else ""
+    if entry.own:
+        return "give either template or a script of your own, not both" if entry.template else ""
     if entry.template not in TEMPLATES:
         return f"template must be one of {', '.join(TEMPLATES)}, or give startup_script_id"
     if server_address(entry.server) is None:
         return f"server must look like https://host:6443, not {entry.server!r}"
-    if not entry.secret_name or not entry.secret_key:
+    if not entry.token and (not entry.secret_name or not entry.secret_key):
         return "name the Secret that holds the token, and its key"
     if entry.ca_hash and not _HASH.fullmatch(entry.ca_hash):
         return "ca_hash must be 64 hex digits, with or without sha256: in front"

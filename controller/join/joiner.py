@@ -6,19 +6,33 @@ machines costs one read and a rotated token is soon the one in use. It appears i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
 from controller.join import variables
 from controller.join.entry import K3S, Entry, fault
+from controller.join.own import own_script, uploaded_id
 from controller.join.protocol import JoinError, Joining, Prepared
 from controller.join.render import TemplateError, render
 
-__all__ = ["Entry", "ScriptJoiner"]
+__all__ = ["Entry", "ScriptJoiner", "Surroundings"]
 
 TOKEN_LIFE = 60.0
 _INCLUDE = "# include common.sh\n"
+
+
+class Surroundings:
+    """What scripts of the user's own come from; without any there are none."""
+
+    async def file(self, path: str) -> str:
+        raise JoinError(f"{path} cannot be read here")
+
+    async def fetch(self, url: str) -> str:
+        raise JoinError("a script server cannot be asked here")
+
+    def variables(self, wanted: Sequence[str]) -> Mapping[str, str]:
+        return {}
 
 
 class ScriptJoiner:
@@ -27,11 +41,17 @@ class ScriptJoiner:
         entries: Mapping[str, Entry],
         read_secret: Callable[[str, str], Awaitable[str]],
         clock: Callable[[], float],
+        around: Surroundings | None = None,
     ) -> None:
         self._entries = entries
         self._read_secret = read_secret
         self._clock = clock
+        self._around = around or Surroundings()
         self._tokens: dict[tuple[str, str], tuple[float, str]] = {}
+
+    def change(self, entries: Mapping[str, Entry]) -> None:
+        """Other settings are in force."""
+        self._entries = entries
 
     async def prepare(self, joining: Joining) -> Prepared:
         entry = self._entries.get(joining.entry)
@@ -41,9 +61,23 @@ class ScriptJoiner:
             raise JoinError(f"join.{joining.entry}: {problem}")
         if entry.startup_script_id:
             return Prepared(script_id=entry.startup_script_id)
+        if entry.own:
+            return await self._own(joining, entry)
         return Prepared(script=script(joining, entry, await self._token(entry)))
 
+    async def _own(self, joining: Joining, entry: Entry) -> Prepared:
+        text = entry.script
+        if entry.script_file:
+            text = await self._around.file(entry.script_file)
+        elif entry.script_url:
+            text = await self._around.fetch(entry.script_url)
+            if found := uploaded_id(text):
+                return Prepared(script_id=found)
+        return Prepared(script=own_script(joining, text, self._around.variables(entry.variables)))
+
     async def _token(self, entry: Entry) -> str:
+        if entry.token:
+            return entry.token
         where = (entry.secret_name, entry.secret_key)
         now = self._clock()
         read_at, token = self._tokens.get(where, (float("-inf"), ""))

@@ -259,7 +259,7 @@ def test_the_longest_names_make_a_hostname_of_at_most_60() -> None:
     assert len(hostname(policy.cluster_id, policy.pools[0].name, "a" * 10)) <= 60
 
 
-def test_what_has_no_effect_yet_is_told_with_its_value() -> None:
+def test_what_has_no_effect_is_told_with_its_value() -> None:
     text = """\
 machines:
   - {name: w1, gpu_count: 4, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}
@@ -272,7 +272,6 @@ join: {mine: {startup_script_id: s}}
 """
     loaded = load("config.yaml", {}, text=text, service_account="/nonexistent")
     assert loaded.warnings == [
-        "config.yaml:1: machines = w1: switched machines are not driven by this version yet",
         'config.yaml:7: pools[0].labels["topology.kubernetes.io/zone"] = z: '
         "is set from the machine's own facts instead",
     ]

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError, Order
 from controller.cloud.verda import orders
-from controller.cloud.verda.answers import Call, classify, is_about_tags, is_about_volumes
+from controller.cloud.verda.answers import REFUSALS, Call, classify, is_about_tags, is_about_volumes
+from controller.cloud.verda.bodies import error_of
 from controller.cloud.verda.calls import Calls, Workers, threads
 from controller.cloud.verda.login import Connect, Line, sessions
 from controller.cloud.verda.pacing import Urgency
@@ -173,6 +174,26 @@ class VerdaCloud:
             Call.DELETE_VOLUME, "DELETE", "/volumes/{id}", json=body, target=volume_id
         )
         return outcome
+
+    async def tag(self, instance_id: str, key: str, value: str) -> Outcome:
+        """Write one tag; a pair that is there already is written."""
+        try:
+            answer = await self._calls.change(
+                "POST",
+                "/instances/{id}/tags",
+                urgency=Urgency.REMOVE,
+                path_params={"id": instance_id},
+                json={"key": key, "value": value},
+            )
+        except Trouble as trouble:
+            if trouble.kind == "not_sent":
+                return Refused(trouble.reason, trouble.message, trouble.retry_after)
+            return Unknown(trouble.message)
+        if 200 <= answer.status < 300 or answer.status == 409:
+            return Happened(instance_id)
+        told = f"tag: answered {answer.status}: {answer.hide(error_of(answer.text)[1])[:200]}"
+        reason = REFUSALS.get(answer.status)
+        return Refused(reason, told) if reason is not None else Unknown(told)
 
     async def create_script(self, name: str, text: str) -> Outcome:
         body = {"name": name, "script": text}

@@ -44,21 +44,23 @@ class Machine:
     join: Join | None = None
 
 
-def from_script(script: str | None, hostname: str) -> Join | None:
+def from_script(script: str | None, hostname: str, machine_id: str = "") -> Join | None:
     """The join line of a script; None where there is none or it cannot be read."""
     found = _LINE.search(script or "")
     if found is None:
         return None
     try:
-        return _join(json.loads(found[1]), hostname)
+        return _join(json.loads(found[1]), hostname, machine_id)
     except (ValueError, TypeError, AttributeError):
         return None
 
 
-def _join(raw: Any, hostname: str) -> Join:
+def _join(raw: Any, hostname: str, machine_id: str = "") -> Join:
     labels = {str(key): str(value) for key, value in (raw.get("labels") or {}).items()}
     taints = [_taint(each) for each in raw.get("taints") or ()]
-    provider_id = str(raw.get("provider_id") or "").replace("{hostname}", hostname)
+    provider_id = (
+        str(raw.get("provider_id") or "").replace("{hostname}", hostname).replace("{id}", machine_id)
+    )
     return Join(str(raw.get("node") or hostname), provider_id, labels, taints)
 
 
@@ -110,10 +112,10 @@ class Defaults:
                 ) from None
         return found
 
-    def of(self, hostname: str) -> Join | None:
+    def of(self, hostname: str, machine_id: str = "") -> Join | None:
         for each in self.rows:
             if hostname.startswith(each["hostname_prefix"]):
-                return _join({**each, "node": each.get("node") or hostname}, hostname)
+                return _join({**each, "node": each.get("node") or hostname}, hostname, machine_id)
         return None
 
 

@@ -30,9 +30,9 @@ _OWNER = re.compile(r"# gpuas (\S+) \S+\s*")
 def machine_of(instance: Obj, defaults: Defaults | None, disks: Mapping[str, float] | None = None) -> Machine:
     """A machine from an instance of the cloud's state; figures it does not tell are zero."""
     hostname = str(instance.get("hostname") or "")
-    join = from_script(instance.get("script"), hostname)
+    join = from_script(instance.get("script"), hostname, str(instance["id"]))
     if join is None and defaults is not None:
-        join = defaults.of(hostname)
+        join = defaults.of(hostname, str(instance["id"]))
     disk = (disks or {}).get(str(instance.get("os_volume_id")), USUAL_DISK)
     return Machine(
         id=str(instance["id"]),

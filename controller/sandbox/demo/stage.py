@@ -22,6 +22,7 @@ from controller.config.load import load
 from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.cluster.command import kubeconfig_of
+from controller.sandbox.cluster.join import Defaults
 from controller.sandbox.cluster.machines import Poll, follow
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
 from controller.sandbox.cluster.world import ClusterWorld
@@ -56,8 +57,11 @@ class Stage:
         cluster: Mapping[str, Any] | None = None,
         boots: bool = True,
         neighbour: Stage | None = None,
+        defaults: Defaults | None = None,
     ) -> None:
-        """`neighbour`: share that stage's cloud account instead of having one."""
+        """`neighbour`: share that stage's cloud account instead of having one. `defaults`: for scripts that tell
+        no identity."""
+        self._defaults = defaults
         self._neighbour = neighbour
         self.cloud = CloudWorld(time.time, random.Random(seed), CloudSettings().changed(dict(cloud or {})))
         settings = ClusterSettings()
@@ -89,7 +93,7 @@ class Stage:
             self.cloud_url = cloud.url
         self._write_kubeconfig()
         if self._boots:
-            self._machines = asyncio.create_task(follow(self.cloud_url, Poll(self.cluster, None)))
+            self._machines = asyncio.create_task(follow(self.cloud_url, Poll(self.cluster, self._defaults)))
         self._http = aiohttp.ClientSession()
         await self.create("/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
         await self.create(

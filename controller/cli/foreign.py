@@ -1,0 +1,99 @@
+"""The commands of predecessors, for manifests in which only the image was replaced.
+
+`verda-cloud-provider` is the Python provider's, `cluster-autoscaler` that of the Go providers. Ports stay
+theirs, because the manifests' probes ask there; on them metrics, health and status are served.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from controller.app.exits import CONFIGURATION, Ends
+from controller.cli import drivers
+from controller.cli.main import end_with
+
+_LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "error"}
+_CLUSTER_AUTOSCALER_PORT = ":8085"
+_OWN_PORT = ":8080"
+
+
+def verda_cloud_provider() -> None:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(_provider)
+    end_with(app)
+
+
+def _provider(
+    config: Annotated[str, typer.Option("--config", "-c", metavar="FILE")] = "config.yaml",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8086,
+    log_level: Annotated[str, typer.Option("--log-level", "-l")] = "INFO",
+    driver: Annotated[
+        str,
+        typer.Option(
+            help="planner: no cluster-autoscaler is needed. externalgrpc serves one. auto: whichever is there."
+        ),
+    ] = drivers.AUTO,
+    kubeconfig: str = "",
+    dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
+    once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
+) -> None:
+    """The Python provider's command line; its config.yaml drives this controller."""
+    from controller.cli.running import run_controller
+
+    level = _LEVELS.get(log_level.upper())
+    if level is None:
+        raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected one of {', '.join(_LEVELS)}")
+    served = drivers.resolve(driver) == drivers.EXTERNALGRPC
+    run_controller(
+        config=config,
+        kubeconfig=kubeconfig,
+        # The port is cluster-autoscaler's where one is served; else the manifests' probes ask there.
+        listen=_OWN_PORT if served else f":{port}",
+        wish=drivers.Wish(listen=f":{port}", variables=os.environ),
+        dry_run=dry_run,
+        once=once,
+        log_level=level,
+        log_format="text",
+        driver=driver,
+    )
+
+
+def cluster_autoscaler() -> None:
+    end_with(_autoscaler)
+
+
+def _autoscaler() -> None:
+    from controller.cli.running import run_controller
+
+    words = sys.argv[1:]
+    ours = {"--dry-run": False, "--once": False}
+    config: str | None = None
+    left: list[str] = []
+    for word in words:
+        if word in ours:
+            ours[word] = True
+        elif word.startswith("--config="):
+            config = word.partition("=")[2]
+        else:
+            left.append(word)
+    if not any("cloud-provider" in word for word in left):
+        raise Ends(
+            CONFIGURATION,
+            "--cloud-provider: expected datacrunch or verdacloud; this image holds verda-gpu-autoscaler, which reads "
+            "those providers' flags (verda-gpu-autoscaler --help)",
+        )
+    run_controller(
+        config=config,
+        kubeconfig="",
+        listen=_CLUSTER_AUTOSCALER_PORT,
+        dry_run=ours["--dry-run"],
+        once=ours["--once"],
+        log_level="info",
+        log_format="text",
+        words=left,
+        environ=os.environ,
+    )

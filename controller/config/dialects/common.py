@@ -1,0 +1,52 @@
+"""What several dialects have in common: agreed prices, machines without GPUs, words that are told by all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.config.dialects.draft import Draft, Given
+
+DYNAMIC = "dynamic pricing no longer exists at the cloud: the fixed price is paid; take the setting out"
+_PRICE = (
+    "was the price of the group: what is paid for the type, in every pool; limits and budgets count with it"
+)
+
+
+def agreed_price(draft: Draft, given: Given, key: str, kind: Any, market: str) -> None:
+    """The price of a group becomes the price of its type; of two that differ the higher one counts."""
+    value, where, theirs = given.get(key), given.where(key), given.theirs(key)
+    if not isinstance(kind, str):
+        return
+    if value in (0, "0"):
+        draft.warn(where, theirs, "0 is no price; the list price counts")
+        return
+    path = ("prices", kind, "spot_price_per_hour" if market == "spot_only" else "price_per_hour")
+    known = draft.tree.get(path)
+    if known is None:
+        draft.put(path, value, where, theirs, _PRICE)
+    elif known != value:
+        draft.warn(where, theirs, f"another group pays {known} for {kind}; the higher price counts for both")
+        if isinstance(value, int | float) and isinstance(known, int | float) and value > known:
+            draft.put(path, value, where, theirs, _PRICE)
+
+
+def is_cpu(kind: Any) -> bool:
+    return isinstance(kind, str) and kind.upper().startswith("CPU.")
+
+
+def about_cpu(draft: Draft, given: Given, kind: Any, labels: Any) -> None:
+    if not is_cpu(kind):
+        return
+    draft.warn(
+        given.where(),
+        given.theirs(),
+        f"{kind} has no GPUs, and only machines with GPUs are bought: take the group out",
+    )
+    for key, value in labels.items() if isinstance(labels, Mapping) else ():
+        if "gpu" in str(key).lower() and str(value).lower() not in ("false", "no", "0", "none", ""):
+            draft.warn(
+                given.where("labels"),
+                f"{given.theirs('labels')}: {key}",
+                "a GPU label on machines without GPUs attracts pods that can never run there: take it out",
+            )

@@ -1,0 +1,112 @@
+"""A translated configuration as our own YAML: what is not a default, with a comment where a meaning changed.
+
+What is written and what was read give the same settings; credentials are left out, because they belong into
+variables or Secrets. A startup script that stood inside of the configuration stands inside of the YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, SecretStr
+
+from controller.config.load import Loaded
+from controller.config.settings import Settings
+from controller.config.values import Path
+
+_LEFT_OUT = frozenset({("verda", "client_id"), ("verda", "client_secret")})
+
+
+def as_yaml(loaded: Loaded) -> str:
+    """The text of a settings file."""
+    notes = {path: _one_line(note) for path, note in loaded.draft.notes.items()}
+    lines = [f"# Converted from a configuration of {loaded.dialect}."]
+    lines += [f"# {_one_line(line)}" for line in loaded.warnings]
+    values = _values(loaded.settings, ())
+    if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
+        values.pop("namespace", None)
+    return "\n".join([*lines, *_map(values, (), notes, 0)]) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _values(model: BaseModel, path: Path) -> dict[str, Any]:
+    """What was set and differs from the default, as it is written; required keys always."""
+    shown = model.model_dump(mode="json")
+    found: dict[str, Any] = {}
+    for key, field in type(model).model_fields.items():
+        value, at = getattr(model, key), (*path, key)
+        if at in _LEFT_OUT or value is None:
+            continue
+        if not field.is_required() and value == field.get_default(call_default_factory=True):
+            continue
+        found[key] = _value(value, shown[key], at)
+    return found
+
+
+def _value(value: Any, shown: Any, path: Path) -> Any:
+    if isinstance(value, BaseModel):
+        return _values(value, path)
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {str(key): _value(inner, shown[str(key)], (*path, str(key))) for key, inner in value.items()}
+    if isinstance(value, tuple) and isinstance(shown, list):
+        return [_value(inner, shown[n], (*path, n)) for n, inner in enumerate(value)]
+    return shown
+
+
+def _map(values: Mapping[str, Any], path: Path, notes: Mapping[Path, str], depth: int) -> list[str]:
+    lines: list[str] = []
+    for key, value in values.items():
+        at = (*path, key)
+        lines += _entry(f"{'  ' * depth}{_scalar(key)}:", value, at, notes, depth)
+    return lines
+
+
+def _entry(head: str, value: Any, path: Path, notes: Mapping[Path, str], depth: int) -> list[str]:
+    comment = f"  # {notes[path]}" if path in notes else ""
+    if isinstance(value, Mapping) and value:
+        return [head + comment, *_map(value, path, notes, depth + 1)]
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        lines = [head + comment]
+        for n, item in enumerate(value):
+            inner = _map(item, (*path, n), notes, depth + 2) if isinstance(item, Mapping) else [_scalar(item)]
+            note = [f"{'  ' * (depth + 1)}# {notes[(*path, n)]}"] if (*path, n) in notes else []
+            first = f"{'  ' * (depth + 1)}- {inner[0].lstrip()}" if inner else f"{'  ' * (depth + 1)}- {{}}"
+            lines += [*note, first, *inner[1:]]
+        return lines
+    if isinstance(value, str) and _is_block(value):
+        pad = "  " * (depth + 1)
+        return [
+            f"{head} |{'' if value.endswith(chr(10)) else '-'}{comment}",
+            *(f"{pad}{line}" if line else "" for line in value.removesuffix("\n").split("\n")),
+        ]
+    return [f"{head} {_scalar(value)}{comment}"]
+
+
+def _is_block(text: str) -> bool:
+    """Whether YAML's literal form keeps every character of it."""
+    return (
+        "\n" in text
+        and not text.endswith("\n\n")
+        and not text.startswith((" ", "\n"))
+        and bool(re.search(r"\S", text))
+        and all(character.isprintable() or character in "\n\t" for character in text)
+    )
+
+
+def _scalar(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True).strip()
+    return text.removesuffix("\n...").strip()
+
+
+def is_the_same(one: Settings, other: Settings) -> bool:
+    """The same settings, apart from credentials."""
+    bare = {"verda": one.verda}
+    return one == other.model_copy(update=bare)

@@ -1,0 +1,55 @@
+"""`.env` beside the Python provider: credentials in lines `KEY=value`. The environment itself wins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+
+from controller.config.dialects.draft import Draft
+from controller.config.errors import Problem
+
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_WANTED = ("VERDA_CLIENT_ID", "VERDA_CLIENT_SECRET", "VERDA_BASE_URL")
+_LARGEST = 65_536
+
+
+def read_dotenv(draft: Draft, environ: Mapping[str, str], config: str) -> None:
+    """The first that exists: in the working directory, beside the settings file. Only credentials are taken."""
+    places = [".env", os.path.join(os.path.dirname(config), ".env") if config else ""]
+    path = next((place for place in places if place and os.path.isfile(place)), "")
+    if not path:
+        return
+    draft.files.append(path)
+    try:
+        text = FilePath(path).read_bytes()[: _LARGEST + 1].decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        draft.problems.append(Problem("", None, "a file of lines KEY=value that can be read", path))
+        return
+    found, problems = parse_dotenv(text, path)
+    draft.problems += problems
+    draft.environ = {key: found[key] for key in _WANTED if key in found and not environ.get(key, "").strip()}
+
+
+def parse_dotenv(text: str, path: str) -> tuple[dict[str, str], list[Problem]]:
+    """Values are never shown in a problem."""
+    found: dict[str, str] = {}
+    problems: list[Problem] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            problems.append(Problem("", None, "KEY=value", f"{path}:{number}"))
+            continue
+        found[match[1]] = _value(match[2])
+    return found, problems
+
+
+def _value(text: str) -> str:
+    for quote in "'\"":
+        if len(text) > 1 and text.startswith(quote) and text.find(quote, 1) > 0:
+            return text[1 : text.find(quote, 1)]
+    return re.split(r"\s#", text, maxsplit=1)[0].strip()

@@ -1,0 +1,151 @@
+"""Groups in the environment: `P_NAME`, `P_GPU_COUNT`, … for any prefix P, any number of them.
+
+`P_GPU_COUNT` makes a machine that is switched, as the small webhook controller reads it; `P_INSTANCE_TYPES` a pool
+at the cloud. Every setting of either has its variable, so the names come from the settings model itself. Half a
+group is an error that names its variables: the original leaves such a machine out, and nobody notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import BaseModel
+
+from controller.config.errors import Problem
+from controller.config.paths import PREFIX, fields, shape_at, suggestion
+from controller.config.pools import PoolSetting
+from controller.config.settings import Settings
+from controller.config.sources import Tree, from_text
+from controller.config.switching import SwitchedMachine
+from controller.config.values import Path
+
+MACHINE, POOL = "GPU_COUNT", "INSTANCE_TYPES"
+_KINDS: dict[str, tuple[str, type[BaseModel]]] = {
+    MACHINE: ("machines", SwitchedMachine),
+    POOL: ("pools", PoolSetting),
+}
+_TELLING = ("SCALE_UP_ENDPOINT", "SCALE_DOWN_ENDPOINT")  # no other program's variables end so by chance
+
+
+def suffix(path: Path) -> str:
+    """`("resources",)` -> RESOURCES, deeper keys with two underscores, as everywhere."""
+    return "__".join(str(part).upper() for part in path)
+
+
+def variables_of(model: type[BaseModel]) -> dict[str, Path]:
+    """Every variable of a group, without its prefix; keys within free names or lists come as JSON of the whole."""
+    return {suffix(path): path for path, _ in fields(model) if not {"*", "<name>"} & set(path)}
+
+
+def _required(model: type[BaseModel]) -> list[str]:
+    return [name.upper() for name, field in model.model_fields.items() if field.is_required()]
+
+
+def apply_groups(tree: Tree, environ: Mapping[str, str], warnings: list[str]) -> list[Problem]:
+    """Groups are added to the lists that other sources gave."""
+    given = {name: value.strip() for name, value in environ.items() if value.strip()}
+    problems: list[Problem] = []
+    prefixes = {kind: sorted(_prefixes(given, kind)) for kind in _KINDS}
+    everyone = {prefix for found in prefixes.values() for prefix in found}
+    for prefix in sorted(set(prefixes[MACHINE]) & set(prefixes[POOL])):
+        names = f"{prefix}_{MACHINE} and {prefix}_{POOL}"
+        expected = f"one of {names}: a machine that is switched, or a pool at the cloud"
+        problems.append(Problem("", None, expected, names))
+    for kind, (top, model) in _KINDS.items():
+        for prefix in prefixes[kind]:
+            if prefix in prefixes[MACHINE] and prefix in prefixes[POOL]:
+                continue
+            problems += _group(tree, given, prefix, kind, top, model, everyone, warnings)
+    problems += _without_count(given, set(prefixes[MACHINE]), warnings)
+    return problems
+
+
+def _prefixes(given: Mapping[str, str], kind: str) -> Iterator[str]:
+    for name in given:
+        prefix = name.removesuffix(f"_{kind}")
+        if prefix != name and prefix and not name.startswith(PREFIX):
+            yield prefix
+
+
+def _group(
+    tree: Tree,
+    given: Mapping[str, str],
+    prefix: str,
+    kind: str,
+    top: str,
+    model: type[BaseModel],
+    everyone: set[str],
+    warnings: list[str],
+) -> list[Problem]:
+    known = variables_of(model)
+    found = {suffix: given[f"{prefix}_{suffix}"] for suffix in known if f"{prefix}_{suffix}" in given}
+    if len(found) == 1:
+        required = ", ".join(f"{prefix}_{name}" for name in _required(model) if name != kind)
+        warnings.append(
+            f"{prefix}_{kind}: is no group by itself and has no effect; one would have {required} too"
+        )
+        return []
+    missing = [f"{prefix}_{name}" for name in _required(model) if name not in found]
+    if missing:
+        there = ", ".join(f"{prefix}_{name}" for name in found)
+        expected = (
+            f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
+        )
+        return [Problem("", None, expected, name) for name in missing]
+    warnings += _strangers(given, prefix, known, everyone)
+    spot = tree.get((top,))
+    if spot is not None and not isinstance(spot, list):
+        return []  # which is a problem of its own
+    at: Path = (top, len(spot or []))
+    problems: list[Problem] = []
+    for name, text in sorted(found.items(), key=lambda pair: pair[0].count("__")):
+        path: Path = (*at, *known[name])
+        what = shape_at(Settings, path)
+        if what is None:
+            continue
+        try:
+            value = from_text(text, what)
+        except ValueError as error:
+            shown = tree.places.problem(path, text, str(error))
+            problems.append(Problem(shown.key, shown.value, shown.expected, f"{prefix}_{name}"))
+            continue
+        problem = tree.put(path, value, f"{prefix}_{name}")
+        if problem:
+            problems.append(Problem("", None, problem, f"{prefix}_{name}"))
+    return problems
+
+
+def _strangers(
+    given: Mapping[str, str], prefix: str, known: Mapping[str, Path], everyone: set[str]
+) -> Iterator[str]:
+    """Variables with the group's prefix that are none of it, and look as if they were meant to be."""
+    for name in sorted(given):
+        rest = name.removeprefix(f"{prefix}_")
+        longer = any(
+            other != prefix and name.startswith(f"{other}_") and len(other) > len(prefix)
+            for other in everyone
+        )
+        if rest == name or rest in known or longer or name.startswith(PREFIX):
+            continue
+        if hint := suggestion(rest, known):
+            meant = hint.removeprefix("; did you mean ").removesuffix("?")
+            yield f"{name}: is no variable of a group and has no effect; did you mean {prefix}_{meant}?"
+
+
+def _without_count(given: Mapping[str, str], machines: set[str], warnings: list[str]) -> list[Problem]:
+    """Endpoints that nobody would call: without P_GPU_COUNT there is no group."""
+    problems: list[Problem] = []
+    ends = {
+        prefix
+        for name in given
+        for end in _TELLING
+        if (prefix := name.removesuffix(f"_{end}")) not in (name, "") and not name.startswith(PREFIX)
+    }
+    for prefix in sorted(ends - machines):
+        there = [f"{prefix}_{name}" for name in ("NAME", *_TELLING) if f"{prefix}_{name}" in given]
+        if len(there) > 1:
+            expected = f"a number of GPUs, because {' and '.join(there)} are there: half a group is none"
+            problems.append(Problem("", None, expected, f"{prefix}_{MACHINE}"))
+        else:
+            warnings.append(f"{there[0]}: is no group without {prefix}_{MACHINE} and has no effect")
+    return problems

@@ -1,0 +1,226 @@
+"""Verda's own provider inside cluster-autoscaler, and its forerunner under the name datacrunch.
+
+One JSON object with defaults and `groups` that override them; types and bounds stand in `--nodes`. Its script is a
+template with `{{.MasterIP}}` and the like, or is given the same values as variables, depending on the revision: both
+work here. Pods select its nodes by the label `verda.com/node-group`, so the nodes carry it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from controller.config.dialects.common import about_cpu, is_cpu
+from controller.config.dialects.datacrunch import bounds
+from controller.config.dialects.draft import Draft, Given
+from controller.config.dialects.nodes import Nodes, parse_all
+from controller.config.dialects.scripts import decoded, look_through
+from controller.config.sources import Tree
+from controller.config.values import Path
+
+NODE_GROUP = "verda.com/node-group"
+VARIABLES = {
+    "MasterIP": "MASTER_IP",
+    "MasterPort": "MASTER_PORT",
+    "JoinToken": "JOIN_TOKEN",
+    "JoinHashFull": "JOIN_HASH_FULL",
+}
+_FIELD = re.compile(r"\{\{-?\s*\.([A-Za-z][A-Za-z0-9_]*)\s*-?\}\}")
+_MARKETS = {"PAY_AS_YOU_GO": "on_demand_only", "SPOT": "spot_only", "LONG_TERM": "", "": "on_demand_only"}
+_TOP = (
+    "image", "sshKeyIDs", "billingConfig", "availableLocations", "osVolumeSize", "labels", "taints", "startupScript",
+    "startupScriptEnv", "groups", "debug", "reapOrphanNodes", "reapOrphanNodesAfterCycles", "additionalVolumes",
+)  # fmt: skip
+_GROUP = ("labels", "taints", "billingConfig", "osVolumeSize", "availableLocations", "additionalVolumes")
+_SMALLEST = 50
+_JOIN = "startup-script"
+
+
+def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping[str, str]) -> None:
+    top = Given(draft, tree.data, tree.places)
+    groups = top.part("groups", "a map of groups by name")
+    images = top.part("image", "a map with gpu and cpu")
+    _script(draft, top, environ)
+    used = set()
+    for n, flag in enumerate(parse_all(draft, nodes, region=False)):
+        used.add(flag.group)
+        _pool(draft, n, flag, top, groups.part(flag.group) if groups is not None else None, images)
+    for group in groups.data if groups is not None and nodes else ():
+        if group not in used and groups is not None:
+            draft.warn(
+                groups.where(group), groups.theirs(group), "no --nodes names it, so nothing is bought for it"
+            )
+    for key in ("reapOrphanNodes", "reapOrphanNodesAfterCycles"):
+        if top.has(key):
+            draft.warn(
+                top.where(key),
+                key,
+                "has no effect: Nodes of machines that are proven gone are always deleted",
+            )
+    top.has("debug")
+    top.leftover(_TOP)
+
+
+def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, images: Given | None) -> None:
+    at: Path = ("pools", n)
+    bounds(draft, n, flag)
+    if flag.prefix:
+        draft.prefixes[flag.prefix] = flag.group
+    cpu = is_cpu(flag.kind)
+    if images is not None:
+        images.move("cpu" if cpu else "gpu", (*at, "image"))
+        images.get("gpu" if cpu else "cpu")
+    if draft.tree.get((*at, "image")) is None:
+        draft.wrong(f"image.{'cpu' if cpu else 'gpu'}", None, "an image, because it is required", top.where())
+    top.move("sshKeyIDs", (*at, "ssh_key_ids"))
+    _over(draft, "availableLocations", (*at, "locations"), top, group)
+    if flag.region:
+        draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
+    elif draft.tree.get((*at, "locations")) is None:
+        draft.wrong("availableLocations", None, "a list of locations, because it is required", top.where())
+    _disk(draft, at, top, group)
+    _market(draft, at, top, group)
+    _labels(draft, at, flag, top, group)
+    _taints(draft, at, top, group)
+    draft.put((*at, "join"), _JOIN, top.where("startupScript"), "startupScript")
+    for given in (top, group):
+        if given is not None and given.get("additionalVolumes"):
+            draft.warn(
+                given.where("additionalVolumes"), given.theirs("additionalVolumes"),
+                "has no counterpart: machines have a system disk (disk_gb) and no other",
+            )  # fmt: skip
+    if group is not None:
+        about_cpu(draft, group, flag.kind, draft.tree.get((*at, "labels")))
+        group.leftover(_GROUP)
+    else:
+        about_cpu(draft, top, flag.kind, draft.tree.get((*at, "labels")))
+
+
+def _over(draft: Draft, key: str, to: Path, top: Given, group: Given | None) -> None:
+    """The group's value, or the one for all."""
+    given = group if group is not None and group.get(key) not in (None, []) else top
+    given.move(key, to)
+
+
+def _disk(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
+    for given in (group, top):
+        size = given.get("osVolumeSize") if given is not None else None
+        if given is None or size is None:
+            continue
+        if isinstance(size, int) and not isinstance(size, bool) and 0 <= size < _SMALLEST:
+            draft.warn(
+                given.where("osVolumeSize"),
+                given.theirs("osVolumeSize"),
+                f"the smallest disk has {_SMALLEST} GB",
+            )
+            continue
+        given.move("osVolumeSize", (*at, "disk_gb"))
+        return
+    draft.put((*at, "disk_gb"), _SMALLEST, top.where("osVolumeSize"), "osVolumeSize", "the default there")
+
+
+def _market(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
+    billing = group.part("billingConfig") if group is not None else None
+    if billing is None:
+        billing = top.part("billingConfig")
+    if billing is None:
+        return
+    market = billing.choice("contract", _MARKETS, "on_demand_only")
+    if not market:
+        expected = "PAY_AS_YOU_GO or SPOT: machines are bought by the hour, LONG_TERM contracts are refused"
+        found = billing.places.problem((*billing.path, "contract"), billing.get("contract"), expected)
+        draft.problems.append(found)
+        market = "on_demand_only"
+    draft.put((*at, "market"), market, billing.where("contract"), billing.theirs("contract"))
+    if billing.has("price") and billing.get("price") not in ("FIXED_PRICE", ""):
+        draft.warn(
+            billing.where("price"), billing.theirs("price"), "only fixed prices exist: take the setting out"
+        )
+    billing.leftover(("price", "contract"))
+
+
+def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None) -> None:
+    """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here."""
+    found: dict[str, Any] = {NODE_GROUP: flag.group}
+    for given in (top, group):
+        rows = given.get("labels") if given is not None else None
+        if given is None or rows is None:
+            continue
+        if isinstance(rows, Mapping):
+            found |= rows
+            continue
+        if not isinstance(rows, list):
+            draft.problems.append(
+                given.places.problem((*given.path, "labels"), rows, 'a list of "key=value"')
+            )
+            continue
+        for row in rows:
+            key, sign, value = row.partition("=") if isinstance(row, str) else ("", "", "")
+            if sign:
+                found[key] = value
+            else:
+                draft.warn(
+                    given.where("labels"), given.theirs("labels"), "an entry is not key=value and is left out"
+                )
+    given = group if group is not None and group.get("labels") else top
+    note = f"{NODE_GROUP} is what pods select the nodes of this provider by"
+    draft.put((*at, "labels"), found, given.where("labels"), given.theirs("labels"), note)
+
+
+def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
+    """Of two with one key that of the group wins."""
+    found: dict[Any, Any] = {}
+    last = top
+    for given in (top, group):
+        rows = given.get("taints") if given is not None else None
+        if given is None or rows is None:
+            continue
+        if not isinstance(rows, list):
+            draft.problems.append(given.places.problem((*given.path, "taints"), rows, "a list of taints"))
+            continue
+        last = given if rows else last
+        for n, row in enumerate(rows):
+            key = row.get("key") if isinstance(row, Mapping) else None
+            taint = {k: v for k, v in row.items() if k != "timeAdded"} if isinstance(row, Mapping) else row
+            found[key if isinstance(key, str) else (id(given), n)] = taint
+    if found:
+        draft.put((*at, "taints"), list(found.values()), last.where("taints"), last.theirs("taints"))
+
+
+def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
+    where, theirs = top.where("startupScript"), "startupScript"
+    inline = top.part("startupScriptEnv") if top.has("startupScriptEnv") else None
+    if not top.has("startupScript"):
+        draft.wrong(theirs, None, "a script in base64, because it is required", top.where())
+        return
+    script = decoded(top.get("startupScript"))
+    if script is None:
+        draft.wrong(theirs, "***", "a script in base64", where)
+        return
+    look_through(draft, script, where, theirs, environ)
+    asked = {VARIABLES[name] for name in _FIELD.findall(script) if name in VARIABLES}
+    given = {key.upper(): value for key, value in inline.data.items()} if inline is not None else {}
+    for name in sorted(asked):
+        if not environ.get(name, "").strip() and not given.get(name):
+            draft.wrong(name, None, "a value, because the startup script asks for it", name)
+    for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
+        draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
+    script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)
+    fixed = {
+        k: v for k, v in given.items() if isinstance(v, str) and v and re.fullmatch(r"[A-Z_][A-Z0-9_]*", k)
+    }
+    if fixed:
+        head, _, rest = script.partition("\n")
+        lines = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())]
+        begins = head.startswith("#!")
+        script = "\n".join([*([head] if begins else []), *lines, rest if begins else script])
+        for key, value in fixed.items():
+            script = script.replace(f"{{{{ .{key} }}}}", value)
+    note = "was in base64; uploaded for each machine, marked as ours and deleted after the join"
+    draft.put(("join", _JOIN, "script"), script, where, theirs, note)
+    wanted = [name for name in VARIABLES.values() if environ.get(name, "").strip() and name not in fixed]
+    if wanted:
+        note = "variables of the controller that the script gets"
+        draft.put(("join", _JOIN, "variables"), wanted, where, theirs, note)

@@ -1,0 +1,81 @@
+"""Taking over a machine that somebody else made: tags on it, and then a record in the ledger.
+
+Without tags it stays foreign: they are its mark from then on, beside the record with its id. The tag of the cluster is
+written last, so what is half done says nothing; doing it again goes on with the intent that the tags name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Protocol
+
+from controller.cloud.protocol import CloudError
+from controller.domain import names
+from controller.domain.cloudthings import Catalogue, Instance
+from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Happened, Outcome
+from controller.domain.policy import Policy
+from controller.fleet.ledger import Ledger
+from controller.fleet.marks import new_intent, price_of
+from controller.fleet.predecessors import Found
+
+
+class Tagging(Protocol):
+    async def tag(self, instance_id: str, key: str, value: str) -> Outcome:
+        """Write one tag. Safe to repeat."""
+
+    async def instance(self, instance_id: str) -> Instance | None: ...
+
+
+def record(policy: Policy, catalogue: Catalogue, found: Found, intent: str, now: float) -> Machine:
+    instance = found.instance
+    kind = catalogue.type_named(instance.instance_type)
+    return Machine(
+        intent=intent,
+        name=found.node,
+        pool=found.pool,
+        instance_type=instance.instance_type,
+        location=instance.location,
+        market=instance.market,
+        phase=Phase.ORDERED,
+        price=price_of(policy, catalogue, instance),
+        gpus=kind.gpus if kind else instance.gpus,
+        vcpus=kind.vcpus if kind else instance.vcpus,
+        memory_gib=kind.memory_gib if kind else instance.memory_gib,
+        model=kind.model if kind else "",
+        intended_at=instance.created_at,
+        ordered_at=now,
+        instance_id=instance.id,
+        disks=instance.disks,
+        adopted=True,
+    )
+
+
+def known_by(ledger: Ledger, instance_id: str) -> Machine | None:
+    return next((m for m in ledger.machines.values() if m.instance_id == instance_id), None)
+
+
+async def mark(
+    cloud: Tagging, policy: Policy, found: Found, taken: Mapping[str, Machine], rng: random.Random
+) -> tuple[str, str]:
+    """The intent that the machine's tags name by now, or "" and why it has none. Read back, not believed."""
+    before = dict(found.instance.tags)
+    intent = before.get(names.TAG_INTENT, "")
+    if not names.INTENT_FORM.fullmatch(intent) or intent in taken:
+        intent = new_intent(rng, taken)
+    wanted = {names.TAG_INTENT: intent, names.TAG_POOL: found.pool, names.TAG_CLUSTER: policy.cluster_id}
+    for key, value in wanted.items():
+        if before.get(key) == value:
+            continue
+        outcome = await cloud.tag(found.instance.id, key, value)
+        if not isinstance(outcome, Happened):
+            return "", f"its tags cannot be written, and without tags it stays foreign: {outcome.message}"
+    try:
+        seen = await cloud.instance(found.instance.id)
+    except CloudError as error:
+        return "", f"its tags cannot be read back: {error.message}"
+    tags = dict(seen.tags) if seen is not None else {}
+    if any(tags.get(key) != value for key, value in wanted.items()):
+        return "", "its tags do not stay as they were written, and without tags it stays foreign"
+    return intent, ""

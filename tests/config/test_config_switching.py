@@ -1,0 +1,115 @@
+"""Switched machines in the settings: what four keys mean, and what is wrong, said with its place."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from controller.config.errors import ConfigError
+from controller.config.load import Loaded, load, load_dict, show
+
+FOUR = '{name: w1, gpu_count: 4, scale_up_endpoint: "http://power/on/1", scale_down_endpoint: "http://power/off/1"}'
+
+
+def loaded(text: str) -> Loaded:
+    return load("config.yaml", {}, text=text, service_account="/nonexistent")
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as error:
+        loaded(text)
+    return str(error.value)
+
+
+def test_four_keys_are_a_machine_and_nothing_is_warned_of() -> None:
+    found = loaded(f"machines: [{FOUR}]")
+    (machine,) = found.settings.machines
+    assert found.warnings == []
+    assert (machine.gpu_count, machine.price_per_hour, machine.webhook) == (4, Decimal(0), None)
+    assert (machine.delete_node_when_off, machine.keep_on) == (False, False)
+    assert machine.on_within == timedelta(minutes=15)
+    assert found.settings.scale_up.own_machines == "first"
+
+
+def test_the_only_webhook_is_taken() -> None:
+    text = f"machines: [{FOUR}]\nwebhooks: {{power: {{method: PUT}}}}"
+    assert loaded(text).settings.machines[0].webhook == "power"
+
+
+def test_without_more_the_call_is_a_post_of_an_empty_object() -> None:
+    webhook = loaded("webhooks: {power: {}}").settings.webhooks["power"]
+    assert (webhook.method, webhook.body, webhook.content_type) == ("POST", "{}", "application/json")
+    assert webhook.success == ("200-299",)
+
+
+def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
+    status = (
+        loaded("webhooks: {p: {status: {means_on: [on, up], means_off: [off, 0]}}}")
+        .settings.webhooks["p"]
+        .status
+    )
+    assert status.means_on == ("true", "up")
+    assert status.means_off == ("false", "0")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("machines: [{name: w1}]", "machines[0].gpu_count: expected a value, because it is required"),
+        (f"machines: [{FOUR}, {FOUR}]", "machines[1].name = w1: expected a name of its own; machines[0] has it already"),
+        (
+            f"machines: [{FOUR}]\npools: [{{name: w1, gpu_models: [X], max: 1, join: m}}]\njoin: {{m: {{startup_script_id: s}}}}",
+            "machines[0].name = w1: expected a name of its own; pools[0] has it already",
+        ),
+        (f"machines: [{FOUR[:-1]}, webhook: powr}}]\nwebhooks: {{power: {{}}}}", "did you mean power?"),
+        (f"machines: [{FOUR}]\nwebhooks: {{a: {{}}, b: {{}}}}", "machines[0].webhook: expected the name of an entry under webhooks: a, b"),
+        (FOUR.replace("off/1", "on/1").join(["machines: [", "]"]), "expected another endpoint than scale_up_endpoint"),
+        (f"machines: [{FOUR.replace('gpu_count: 4', 'gpu_count: 0')}]", "machines[0].gpu_count = 0: expected a whole number from 1"),
+        ("webhooks: {p: {auth: {bearer: hunter2}}}", "webhooks.p.auth.bearer = ***: expected {secret: {name, key}} or {file: /path}"),
+        ("webhooks: {p: {auth: {bearer: {file: /a, secret: {name: a, key: b}}}}}", "expected either {secret: {name, key}} or {file: /path}"),
+        ("webhooks: {p: {auth: {hmac: {key: hunter2}}}}", "webhooks.p.auth.hmac.key = ***"),
+        ("webhooks: {p: {auth: hunter2}}", "webhooks.p.auth = ***"),
+        ("webhooks: {p: {auth: {bearer: {file: /a}, basic: {username: a, password: {file: /b}}}}}", "expected nothing beside bearer"),
+        ("webhooks: {p: {tls: {key: {file: /a}}}}", "webhooks.p.tls.certificate: expected a value, because key is given"),
+        ("webhooks: {p: {headers: {Authorization: hunter2}}}", "webhooks.p.headers.Authorization = ***: expected no credentials here"),
+        ("webhooks: {p: {headers: {X-Key: 7}}}", "webhooks.p.headers.X-Key = ***"),
+        ("webhooks: {p: {body: '${nme}'}}", "expected only the placeholders ${action}, ${gpus}, ${id}, ${machine}"),
+        ("webhooks: {p: {success: [299-200]}}", "webhooks.p.success[0] = 299-200: expected a status code such as 202"),
+        ("webhooks: {p: {tries: 0}}", "webhooks.p.tries = 0: expected a whole number from 1 to 100"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place_and_without_secrets(text: str, words: str) -> None:
+    told = refused(text)
+    assert words in told
+    assert told.startswith("config.yaml:")
+    assert "hunter2" not in told
+
+
+def test_one_endpoint_for_both_is_fine_where_the_call_says_which() -> None:
+    one = FOUR.replace("off/1", "on/1")
+    text = f'machines: [{one}]\nwebhooks: {{power: {{body: \'{{"power": "${{action}}"}}\'}}}}'
+    assert loaded(text).settings.webhooks["power"].body == '{"power": "${action}"}'
+
+
+def test_credentials_over_http_are_warned_of() -> None:
+    text = f"machines: [{FOUR}]\nwebhooks: {{power: {{auth: {{bearer: {{file: /run/token}}}}}}}}"
+    assert loaded(text).warnings == [
+        "config.yaml:1: machines[0].scale_up_endpoint = http://power/on/1: http sends the credentials in clear"
+    ]
+
+
+def test_what_is_shown_loads_again_as_the_same() -> None:
+    text = f"""\
+machines: [{FOUR[:-1]}, labels: {{node-role.kubernetes.io/gpu: "true"}}, resources: {{cpu: 32}}, price_per_hour: 0.3}}]
+webhooks:
+  power:
+    headers: {{X-Rack: "7"}}
+    auth: {{hmac: {{key: {{secret: {{name: power, key: hmac}}}}}}}}
+    tls: {{ca: {{file: /etc/ca.pem}}}}
+"""
+    first = loaded(text).settings
+    assert load_dict(show(first)).settings.model_dump(exclude={"verda"}) == first.model_dump(
+        exclude={"verda"}
+    )
