@@ -33,7 +33,9 @@ class Authority:
         )  # fmt: skip
         extra.write_text(f"subjectAltName={san}\nextendedKeyUsage={usage}\n")
         dates = (
-            ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z") if expired else ("-days", "10")
+            ("-not_before", "20200101000000Z", "-not_after", "20200102000000Z")
+            if expired
+            else ("-days", "10")
         )
         if expired:
             self._sign_with_dates(request, cert, extra)
