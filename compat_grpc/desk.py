@@ -26,8 +26,16 @@ _REMEMBERED = 20_000  # ids of machines that are gone
 
 class Desk:
     def __init__(
-        self, fleet: Fleet, wheel: Wheel, failures: Failures, *, leads: Callable[[], bool], cluster_id: str
+        self,
+        fleet: Fleet,
+        wheel: Wheel,
+        failures: Failures,
+        *,
+        leads: Callable[[], bool],
+        clock: Callable[[], float],
+        cluster_id: str,
     ) -> None:
+        self.clock = clock
         self.fleet = fleet
         self.wheel = wheel
         self.failures = failures

@@ -35,6 +35,7 @@ class ExternalDriver:
         """`files`: None serves without TLS."""
         self._settings = settings
         self._files = files
+        self._clock = clock
         self._failures = Failures(clock, settings.failed_for.total_seconds())
         self.desk: Desk | None = None
         self.server: GrpcServer | None = None
@@ -56,6 +57,7 @@ class ExternalDriver:
             seat.wheel,
             self._failures,
             leads=seat.leads,
+            clock=self._clock,
             cluster_id=seat.fleet.policy.cluster_id,
         )
         self._show(seat.registry)
@@ -109,7 +111,11 @@ class ExternalDriver:
         settings = self._settings
         try:
             self.server = GrpcServer(
-                Servicer(self.desk, gives_options=settings.options),
+                Servicer(
+                    self.desk,
+                    gives_options=settings.options,
+                    remembers=settings.refuse_after_restart,
+                ),
                 self._figures,
                 files=self._files,
                 allowed=settings.allowed_names,

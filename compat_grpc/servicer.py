@@ -34,8 +34,11 @@ Left = Callable[[], float | None]  # seconds until the caller gives up; None: it
 
 
 class Servicer:
-    def __init__(self, desk: Desk, *, gives_options: bool = False) -> None:
+    def __init__(self, desk: Desk, *, gives_options: bool = False, remembers: bool = False) -> None:
+        """`remembers`: what an earlier life of the caller asked for is not asked for again."""
         self._desk = desk
+        self._remembers = remembers
+        self._caller_began = 0.0
         self._gives_options = gives_options
 
     def _roster(self) -> Roster:
@@ -78,6 +81,8 @@ class Servicer:
         return wire.NodeGroupForNodeResponse()
 
     async def GPULabel(self, request: wire.GPULabelRequest, left: Left) -> wire.GPULabelResponse:
+        """Asked once in the life of a process, so it tells that one has begun."""
+        self._caller_began = self._desk.clock()
         return wire.GPULabelResponse(label=names.LABEL_GPU)
 
     async def GetAvailableGPUTypes(
@@ -119,6 +124,8 @@ class Servicer:
             )
             code = grpc.StatusCode.OUT_OF_RANGE if group.configured else grpc.StatusCode.FAILED_PRECONDITION
             raise Refusal(code, words)
+        if (words := self._forgotten(roster, group)) is not None:
+            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
         made = await self._within(
             left, self._desk.wheel.more(group.place, request.delta, "cluster-autoscaler asked for it")
         )
@@ -132,6 +139,23 @@ class Servicer:
             extra={"group": group.id, "delta": request.delta, "machines": ",".join(m.name for m in made)},
         )
         return wire.NodeGroupIncreaseSizeResponse()
+
+    def _forgotten(self, roster: Roster, group: Group) -> str | None:
+        """Releases from 1.36 on know nothing after a restart of what they asked for, and ask for it again."""
+        booting = sorted(
+            e.name
+            for e in roster.entries(group.id)
+            if e.machine is not None
+            and e.machine.phase.on_the_way
+            and e.machine.intended_at < self._caller_began
+        )
+        if not (self._remembers and booting):
+            return None
+        return (
+            f"{', '.join(booting[:3])}{' and others' if len(booting) > 3 else ''} of group {group.id} still boot, and "
+            "were asked for before cluster-autoscaler restarted: it grows again when they are ready "
+            "(externalgrpc.refuse_after_restart)"
+        )
 
     async def NodeGroupDecreaseTargetSize(
         self, request: wire.NodeGroupDecreaseTargetSizeRequest, left: Left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from tests.compat_grpc.generations import Client
 from tests.compat_grpc.scene import G, Served, code_of, served, world
-from tests.fleet.scene import World
 
 CALLS_OF_AN_INCREASE = 16  # more than there are: the last kills find nothing to do
 CALLS_OF_A_DELETE = 14
@@ -225,3 +223,28 @@ async def test_a_failed_creation_that_nobody_collects_goes_by_itself() -> None:
         assert (await client.NodeGroupNodes(id="g")).instances == []
 
 
+async def test_a_caller_that_restarts_does_not_get_the_same_machines_again() -> None:
+    async with served() as one:
+        client = one.client()
+        await client.GPULabel()
+        await one.run(5)
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await client.NodeGroupIncreaseSize(id="g", delta=1)  # more of the same life is no repetition
+        await one.run(5)
+        await client.GPULabel()  # asked once by each process
+        code, words = await code_of(client.NodeGroupIncreaseSize(id="g", delta=1))
+        assert code == "FAILED_PRECONDITION"
+        assert "were asked for before cluster-autoscaler restarted" in words
+        assert (await code_of(client.NodeGroupIncreaseSize(id="h", delta=1)))[0] == "OK"
+        await one.until(Phase.READY, 2)
+        await one.run(60)
+        assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+async def test_who_does_not_want_that_says_so() -> None:
+    async with served(refuse_after_restart=False) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(5)
+        await client.GPULabel()
+        assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"

@@ -20,8 +20,8 @@ from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
 from controller.fleet.launch import Launcher
 from controller.fleet.ledger import Ledger
-from controller.fleet.refusals import Refusals
 from controller.fleet.listener import Listener, Several
+from controller.fleet.refusals import Refusals
 from controller.fleet.removal import HARD, SOFT, Removal
 from controller.planning.planner import plan as make_plan
 from tests.fleet.clockwork import Time

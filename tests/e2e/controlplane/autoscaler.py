@@ -17,7 +17,6 @@ from tests.e2e.controlplane.plane import free_port
 from tests.e2e.programs import Started
 
 STAND_IN = "stand-in"
-RAN: dict[str, int] = {}  # by what drove: scenarios
 
 FLAGS: Mapping[str, str] = {
     "scan-interval": "1s",
@@ -71,7 +70,6 @@ def start(
     lines = {"address": address, "grpc_timeout": "5s", **(certificates or {})}
     told.write_text("".join(f'{key}: "{value}"\n' for key, value in lines.items()))
     wanted = {**FLAGS, **(flags or {})}
-    RAN[label(driver)] = RAN.get(label(driver), 0) + 1
     if driver == STAND_IN:
         root = Path(__file__).resolve().parents[3]
         command = [sys.executable, "-m", "tests.e2e.controlplane.standin"]
