@@ -50,6 +50,7 @@ bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench memory
 	$(BIN)/verda-gpu-autoscaler bench cloud
 	$(BIN)/verda-gpu-autoscaler bench adapter
+	$(BIN)/verda-gpu-autoscaler bench grpc
 	$(BIN)/python -m tests.bench $(or $(BENCH),--write)
 
 # The planner alone, against goals: Karpenter's own benchmark beside it where Go is, the price's floor, the exact optimum.

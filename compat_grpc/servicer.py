@@ -124,8 +124,8 @@ class Servicer:
             )
             code = grpc.StatusCode.OUT_OF_RANGE if group.configured else grpc.StatusCode.FAILED_PRECONDITION
             raise Refusal(code, words)
-        if (words := self._forgotten(roster, group)) is not None:
-            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, words)
+        if (repeated := self._forgotten(roster, group)) is not None:
+            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, repeated)
         made = await self._within(
             left, self._desk.wheel.more(group.place, request.delta, "cluster-autoscaler asked for it")
         )

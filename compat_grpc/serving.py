@@ -58,6 +58,10 @@ class GrpcServer:
             )
         self.port = 0
 
+    def add(self, more: grpc.GenericRpcHandler) -> None:
+        """Another service, before the start."""
+        self._server.add_generic_rpc_handlers((more,))
+
     async def start(self, address: str) -> None:
         """Raises OSError where the address is taken."""
         try:
