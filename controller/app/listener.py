@@ -10,12 +10,22 @@ from decimal import Decimal
 from controller.cluster.protocol import Subject, View, Writer
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
-from controller.domain.outcome import Refused
+from controller.domain.outcome import Outcome, Refused
 from controller.domain.plan import Explanation, Plan
-from controller.report.events import FAILED, SCALE_DOWN_FAILED, Events, Told
+from controller.domain.reason import Reason
+from controller.domain.switching import Power, Switch, Switched
+from controller.report.events import BY_HAND, FAILED, SCALE_DOWN_FAILED, SWITCHED_OFF, Events, Told
 from controller.report.metrics import Metrics
 
 log = logging.getLogger("gpu_autoscaler.fleet")
+
+_FAILED_SWITCHES = (
+    Reason.SWITCH_FAILED,
+    Reason.ON_DEADLINE,
+    Reason.OFF_DEADLINE,
+    Reason.GPU_DEADLINE,
+    Reason.GPU_LOST,
+)
 
 
 class Reporter:
@@ -89,6 +99,62 @@ class Reporter:
         self._metrics.removed.labels(machine.pool).inc()
         self.on_leftovers()
         log.info("machine gone", extra={"machine": machine.name, "cost": f"{cost:.4f}"})
+
+    def switched(self, switch: Switch, before: Switched, after: Switched) -> None:
+        if after.power is before.power and after.reason is before.reason:
+            return
+        if after.power is Power.ON and before.power is Power.RISING and before.call:
+            self._metrics.ready_seconds.observe(max(0.0, after.on_since - before.wanted_at))
+        if (
+            after.reason is not None
+            and after.reason is not before.reason
+            and after.reason in _FAILED_SWITCHES
+        ):
+            self._metrics.failures.labels(after.reason.value).inc()
+            self._tell(Told("Node", switch.name, "Warning", FAILED, f"{after.note} ({after.reason.value})"))
+            if before.power is Power.RISING:
+                for told in self._events.of_switch_failure(before, after):
+                    self._send(told)
+        if after.power is Power.OFF and before.power is Power.FALLING:
+            self._tell(
+                Told("Node", switch.name, "Normal", SWITCHED_OFF, "it is off: its Node is not Ready any more")
+            )
+        if after.reason is Reason.SWITCHED_BY_HAND and before.reason is not after.reason:
+            self._tell(Told("Node", switch.name, "Normal", BY_HAND, after.note))
+
+    def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None:
+        self._metrics.switches.labels(switch.name, "on" if on else "off", "acknowledged").inc()
+        log.info("switch acknowledged", extra={"machine": switch.name, "on": on, "call": record.call_id})
+        if on:
+            for told in self._events.of_switch(switch, record):
+                self._send(told)
+
+    def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None:
+        kind = "refused" if isinstance(outcome, Refused) else "unknown"
+        self._metrics.switches.labels(switch.name, "on" if on else "off", kind).inc()
+        log.warning(
+            "switch not acknowledged",
+            extra={
+                "machine": switch.name,
+                "on": on,
+                "call": record.call_id,
+                "try": record.tries,
+                "outcome": kind,
+                "words": getattr(outcome, "message", ""),
+            },
+        )
+
+    def _tell(self, told: Told) -> None:
+        for new in self._events.once(told):
+            self._send(new)
+
+    def about(self, subject: Subject, type_: str, reason: str, message: str) -> None:
+        """An event about one of our own objects."""
+        task = asyncio.get_running_loop().create_task(
+            self._writer.event(subject, type=type_, reason=reason, message=message)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _on_node(self, machine: Machine, type_: str, reason: str, message: str) -> None:
         for told in self._events.once(Told("Node", machine.name, type_, reason, message)):

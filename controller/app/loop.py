@@ -99,6 +99,10 @@ class Loop:
         self._problems: dict[str, str] = {}
         self._rebuild_at = 0.0
 
+    def change(self, policy: Policy, timing: Timing) -> None:
+        """Other settings are in force."""
+        self.policy, self._timing = policy, timing
+
     # -- questions ------------------------------------------------------------------------------
 
     def not_ready(self) -> str:
@@ -112,7 +116,8 @@ class Loop:
         return status_json(
             policy=self.policy,
             plan=self.plan,
-            machines=self.fleet.machines(),
+            machines=self.fleet.everything(),
+            switched=self.fleet.switchboard.records() if self.fleet.switchboard is not None else (),
             refusals=self.fleet.refusals.active(self.fleet.catalogue.offers, self._clock()),
             costs=self.fleet.ledger.costs,
             reports=self.fleet.reports,
@@ -142,6 +147,7 @@ class Loop:
             group.create_task(self._write_status(), name="status")
             group.create_task(self._sweep_now_and_then(), name="sweep")
             group.create_task(self._decide_for_ever(), name="decide")
+            group.create_task(self._ask_switched(), name="switched")
 
     async def _decide_for_ever(self) -> None:
         while True:
@@ -183,7 +189,7 @@ class Loop:
         started = self._monotonic()
         self.plan = self.fleet.possible(self._decide(snapshot))
         self._metrics.plan_seconds.observe(self._monotonic() - started)
-        self._metrics.show(self.plan, snapshot.machines)
+        self._metrics.show(self.plan, snapshot.machines, snapshot.own)
         self._tell_of_pools()
         self.passes += 1
         for hear in self.on_plan:
@@ -235,6 +241,16 @@ class Loop:
             if await self._read("inventory", self.fleet.refresh_inventory):
                 self._window.hurry()
             last = self._monotonic()
+
+    async def _ask_switched(self) -> None:
+        """The status endpoints of switched machines, closely while something is under way there."""
+        board = self.fleet.switchboard
+        if board is None or not any(switch.asked for switch in board.switches):
+            return
+        while True:
+            if self.fleet.rebuilt and await board.ask():
+                self._window.note()
+            await self._sleep(self._timing.poll_cloud_busy if board.busy else self._timing.poll_cloud)
 
     async def _poll_catalogue(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
+from controller.cloud.none import NoCloud
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cloud.verda.provider import VerdaCloud
 from controller.cloud.verda.wire import Login
@@ -84,6 +85,14 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
     )
 
 
+def make_provider(settings: Settings, now: Now, files: Mapping[str, str] | None = None) -> Cloud:
+    """The cloud; none for those who only switch machines of their own and name no account."""
+    verda = settings.verda
+    if settings.machines and not (settings.pools or verda.client_id or verda.client_secret):
+        return NoCloud(now.wall)
+    return make_cloud(settings, now, files)
+
+
 def kept_secret(read_secret: ReadSecret) -> ReadSecret:
     """What is read from a Secret is never told, wherever it comes back from."""
 
@@ -120,7 +129,8 @@ async def cluster_id_of(connection: Connection, namespace: str) -> str:
 
 async def check_cloud(cloud: Cloud, settings: Settings) -> Catalogue:
     """Authenticated reads: wrong credentials and a cloud that is away are told before anything else."""
-    log.info("asking the cloud", extra={"url": settings.verda.base_url})
+    if not isinstance(cloud, NoCloud):
+        log.info("asking the cloud", extra={"url": settings.verda.base_url})
     await _answer(cloud.inventory(), settings)
     return await _answer(cloud.catalogue(), settings)
 

@@ -23,8 +23,9 @@ from controller.planning.protection import uses_gpus
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
-    machines = fleet.machines()
-    names = {machine.name for machine in machines}
+    machines = tuple(sorted(fleet.everything(), key=lambda machine: machine.name))
+    board = fleet.switchboard
+    names = {machine.name for machine in machines} | {switch.name for switch in policy.switches}
     declared = policy.gpu_resources
     waiting = view.waiting_pods()
     everywhere = (
@@ -74,7 +75,8 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         device_claims=tuple(sorted(view.device_claims(), key=lambda found: (found.template, found.key))),
         unreadable=view.unreadable(),
         machines=machines,
-        offers=fleet.catalogue.offers,
+        offers=fleet.catalogue.offers + (board.offers() if board is not None else ()),
+        own=board.own() if board is not None else {},
         refusals=fleet.active_refusals(),
         observed=fleet.ledger.figures,
         disappointed={pod: tuple(found) for pod, found in fleet.ledger.disappointed.items()},

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec.structs import replace
 
 from controller.app.driver import Driver, Seat
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
@@ -16,7 +19,7 @@ from controller.app.loop import Loop, Timing
 from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
 from controller.app.window import Window
-from controller.cloud.protocol import Cloud
+from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
 from controller.cluster.protocol import Subject
@@ -35,8 +38,10 @@ from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Several
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import HARD, SOFT, UNSEEN, Removal
+from controller.fleet.switching.board import Switchboard
+from controller.fleet.switching.turning import Turning
 from controller.fleet.wheel import Wheel
-from controller.join.joiner import ScriptJoiner
+from controller.join.joiner import Entry, ScriptJoiner
 from controller.planning.planner import plan as make_plan
 from controller.report.events import Events
 from controller.report.metrics import Metrics
@@ -61,6 +66,7 @@ class Program:
         now: Now,
         *,
         identity: str,
+        endpoints: Endpoints | None = None,
         deployment: str = "",
         dry_run: bool = False,
         driver: Driver | None = None,
@@ -68,7 +74,9 @@ class Program:
         self.driver = driver
         self.loaded = loaded
         self.policy = policy
-        self._connection = connection
+        self.connection = connection
+        self.now = now
+        self._joiner = joiner
         self._cloud = cloud
         self._now = now
         self._dry_run = dry_run
@@ -110,7 +118,7 @@ class Program:
         self.ledger = Ledger(
             self.writer, policy.cluster_id, starting_digest(loaded.settings), secrets_of(loaded.settings)
         )
-        refusals = Refusals(policy.deadlines)
+        refusals = self._refusals = Refusals(policy.deadlines)
         account = Account(self.ledger, cloud.trust)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
         self.flights = Flights(
@@ -134,6 +142,9 @@ class Program:
             may_act=lambda: self.lease.held and not dry_run,
             account=account,
         )
+        self._endpoints = endpoints
+        self._old_endpoints: list[Endpoints] = []
+        self.switchboard = self._switchboard(endpoints) if endpoints is not None else None
         self.fleet = Fleet(
             policy=policy,
             ledger=self.ledger,
@@ -144,6 +155,7 @@ class Program:
             view=self.view,
             clock=now.wall,
             rng=now.rng,
+            switchboard=self.switchboard,
         )
         self.loop = Loop(
             policy=policy,
@@ -194,6 +206,75 @@ class Program:
     def _not_ready(self) -> str:
         return self.loop.not_ready() or (self.driver.not_ready() if self.driver is not None else "")
 
+    def _switchboard(self, endpoints: Endpoints) -> Switchboard:
+        now = self._now
+        turning = Turning(
+            ledger=self.ledger,
+            endpoints=endpoints,
+            removal=Removal(
+                view=self.view,
+                writer=self.writer,
+                cloud=self._cloud,
+                clock=now.wall,
+                sleep=now.sleep,
+                identify=lambda _machine, node: node,  # by its name alone, which the settings tell
+            ),
+            writer=self.writer,
+            listener=self.reporter,
+            clock=now.wall,
+            sleep=now.sleep,
+            wake=self.window.hurry,
+            may_act=lambda: self.lease.held and not self._dry_run,
+            may_spend=self._may_spend,
+            rng=now.rng,
+            limits=self.policy.deadlines,
+        )
+        return Switchboard(
+            policy=self.policy,
+            ledger=self.ledger,
+            turning=turning,
+            view=self.view,
+            listener=self.reporter,
+            clock=now.wall,
+            rng=now.rng,
+        )
+
+    def change(
+        self,
+        loaded: Loaded,
+        policy: Policy,
+        entries: Mapping[str, Entry],
+        endpoints: Endpoints | None,
+    ) -> None:
+        """Other settings are in force from now on; what is under way ends as it was begun."""
+        policy = replace(policy, pause=self.loop.policy.pause)
+        timing = _timing(loaded)
+        self.loaded, self.policy = loaded, policy
+        self._joiner.change(entries)
+        self.ledger.starts_with(starting_digest(loaded.settings), secrets_of(loaded.settings))
+        self._refusals.change(policy.deadlines)
+        self.view.declare(policy.gpu_resources)
+        self.lease.change(
+            duration=loaded.settings.lease.duration.total_seconds(),
+            renew=loaded.settings.lease.renew.total_seconds(),
+            spend_within=loaded.settings.lease.spend_within.total_seconds(),
+        )
+        self.window.change(timing.quiet, timing.longest)
+        self.health.change(max(STALLED_AFTER, 3 * timing.tick))
+        if endpoints is not None and self.switchboard is None:
+            self.switchboard = self._switchboard(endpoints)
+            self.fleet.switchboard = self.switchboard
+        elif endpoints is not None and self.switchboard is not None:
+            self.switchboard.turning.change(endpoints, policy.deadlines)
+        if endpoints is not None and self._endpoints is not None:
+            self._old_endpoints.append(self._endpoints)  # calls may be under way there
+        self._endpoints = endpoints or self._endpoints
+        if self.switchboard is not None:
+            self.switchboard.policy = policy
+        self.fleet.policy = policy
+        self.loop.change(policy, timing)
+        self.window.hurry()
+
     def _changed(self, kind: str) -> None:
         if kind in ("demand", "capacity"):
             self.window.note()
@@ -205,8 +286,13 @@ class Program:
         log.info("lease", extra={"held": held})
         if not held:
             # Whoever leads now continues from the ledger; what is under way here must not go on.
-            self._grounded = asyncio.get_running_loop().create_task(self.flights.stop(0))
+            self._grounded = asyncio.get_running_loop().create_task(self._ground())
         self.window.hurry()
+
+    async def _ground(self) -> None:
+        if self.switchboard is not None:
+            await self.switchboard.turning.stop(0)
+        await self.flights.stop(0)
 
     async def _lead(self) -> None:
         """Compete for the lease, and say for whom we wait where it takes long."""
@@ -252,8 +338,8 @@ class Program:
 
     # -- life -----------------------------------------------------------------------------------
 
-    async def run(self, listen: str | None) -> None:
-        """Run until cancelled; always ends in order."""
+    async def run(self, listen: str | None, beside: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Run until cancelled; always ends in order. `beside` runs as long: it reads changed settings."""
         if listen is not None:
             try:
                 await self.server.start(listen)
@@ -271,6 +357,7 @@ class Program:
         watching = asyncio.create_task(self.view.run(), name="watches")
         leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         deciding = asyncio.create_task(self.loop.run(), name="loop")
+        reading = asyncio.ensure_future(beside()) if beside is not None else None
         parts = [task for task in (watching, leading, deciding) if task is not None]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -278,6 +365,9 @@ class Program:
                 if task.done() and not task.cancelled() and task.exception() is not None:
                     raise RuntimeError(f"{task.get_name()} ended") from task.exception()
         finally:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
             await self._end(watching, leading, deciding)
 
     async def _end(
@@ -294,6 +384,8 @@ class Program:
             await asyncio.gather(leading, return_exceptions=True)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+        for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
+            await endpoints.close()
         await self.server.stop()
 
     async def once(self) -> None:
@@ -319,6 +411,8 @@ class Program:
                 await asyncio.gather(leading, return_exceptions=True)
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+            for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
+                await endpoints.close()
 
 
 def _timing(loaded: Loaded) -> Timing:

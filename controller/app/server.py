@@ -23,6 +23,10 @@ class Health:
         self._stalled_after = stalled_after
         self._beat = monotonic()
 
+    def change(self, stalled_after: float) -> None:
+        """Other settings are in force."""
+        self._stalled_after = stalled_after
+
     def beat(self) -> None:
         self._beat = self._monotonic()
 
@@ -62,6 +66,7 @@ class Server:
         app = web.Application()
         app.router.add_get("/metrics", self._get_metrics)
         app.router.add_get("/healthz", self._get_healthz)
+        app.router.add_get("/health-check", self._get_healthz)  # where cluster-autoscaler's manifests ask
         app.router.add_get("/readyz", self._get_readyz)
         app.router.add_get("/status", self._get_status)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
 from controller.app.surroundings import OwnSurroundings
+from controller.app.switches import make_endpoints, secrets_of_switches
 from controller.cloud.protocol import Cloud
 from controller.cluster.connection import Connection
 from controller.cluster.protocol import ClusterError
@@ -25,6 +27,7 @@ from controller.join.joiner import ScriptJoiner
 
 log = logging.getLogger("gpu_autoscaler")
 
+NOTHING_TO_DO = "pools: none is configured; expected at least one pool that says what may be bought, or machines to switch"
 READING = ("get ", "list ", "watch ")  # all that a dry run needs
 
 
@@ -38,22 +41,22 @@ async def prepare(
     deployment: str = "",
     dry_run: bool = False,
     driver: Driver | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
+    around = OwnSurroundings(os.environ if environ is None else environ)
     settings = loaded.settings
     for warning in loaded.warnings:
         log.warning(warning)
-    if not settings.pools:
-        raise Ends(
-            CONFIGURATION,
-            "pools: none is configured; expected at least one pool that says what may be bought",
-        )
+    if not (settings.pools or settings.machines):
+        raise Ends(CONFIGURATION, NOTHING_TO_DO)
     cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
     policy = to_policy(settings, cluster_id=cluster_id)
     if driver is not None and (objections := driver.objections(policy)):
         raise Ends(CONFIGURATION, *objections)
     try:
-        missing = await connection.missing_rights(policy.namespace, secrets_of(settings))
+        secrets = (*secrets_of(settings), *secrets_of_switches(settings))
+        missing = await connection.missing_rights(policy.namespace, secrets)
     except ClusterError as error:
         raise Ends(UNREACHABLE, error.message) from error
     if dry_run:
@@ -61,7 +64,7 @@ async def prepare(
     if missing:
         raise Ends(
             UNREACHABLE,
-            f"rights are missing, so nothing is bought: {'; '.join(missing)} (the chart's roles grant them)",
+            f"rights are missing, so nothing is bought or switched: {'; '.join(missing)} (the chart's roles grant them)",
         )
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
@@ -70,14 +73,14 @@ async def prepare(
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
-    joiner = ScriptJoiner(
-        entries, kept_secret(writer.read_secret), now.monotonic, OwnSurroundings(os.environ)
-    )
+    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic, around)
+    endpoints = make_endpoints(settings, writer.read_secret, now.wall)
     log.info(
         "ready to start",
         extra={
             "cluster_id": cluster_id,
             "pools": ",".join(p.name for p in policy.pools),
+            "machines": ",".join(s.name for s in policy.switches),
             "namespace": policy.namespace,
         },
     )
@@ -88,6 +91,7 @@ async def prepare(
         cloud,
         joiner,
         now,
+        endpoints=endpoints,
         identity=identity,
         deployment=deployment,
         dry_run=dry_run,

@@ -20,6 +20,10 @@ class Window:
         self._now = False
         self._changed = asyncio.Event()
 
+    def change(self, quiet: float, longest: float) -> None:
+        """Other settings are in force."""
+        self._quiet, self._longest = quiet, longest
+
     def note(self) -> None:
         """Something changed that may change the plan."""
         moment = self._monotonic()

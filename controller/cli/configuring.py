@@ -12,7 +12,9 @@ import typer
 import yaml
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
-from controller.app.parts import Now, check_cloud, make_cloud, make_connection, secrets_of
+from controller.app.parts import Now, check_cloud, make_connection, make_provider, secrets_of
+from controller.app.start import NOTHING_TO_DO
+from controller.app.switches import secrets_of_switches
 from controller.cli.running import foreign_flags, load_settings
 from controller.cluster.protocol import ClusterError
 from controller.cluster.roles import objects
@@ -69,13 +71,11 @@ def check(
         warnings += loaded.warnings
         chosen = loaded.dialect
         settings = loaded.settings
-        if not settings.pools and not settings.machines:
-            problems.append(
-                "pools: none is configured; expected at least one pool that says what may be bought, or a machine "
-                "under machines"
-            )
+        if not (settings.pools or settings.machines):
+            problems.append(NOTHING_TO_DO)
         account = service_account or _ACCOUNTS.get(_kind(loaded), _OUR_ACCOUNT)
-        roles = objects(_OUR_ACCOUNT, settings.namespace, account, secrets_of(settings))
+        secrets = (*secrets_of(settings), *secrets_of_switches(settings))
+        roles = objects(_OUR_ACCOUNT, settings.namespace, account, secrets)
         try:
             found, missing = asyncio.run(_ask(loaded, kubeconfig or flags.kubeconfig, cloud, cluster))
         except Ends as end:
@@ -122,7 +122,7 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
     problems: list[str] = []
     missing: list[str] = []
     if cloud:
-        provider = make_cloud(settings, now, files_of(loaded.origins, os.environ))
+        provider = make_provider(settings, now, files_of(loaded.origins, os.environ))
         try:
             catalogue = await check_cloud(provider, settings)
         finally:
@@ -132,7 +132,8 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
     if cluster:
         connection = await make_connection(kubeconfig, os.environ, now)
         try:
-            missing = await connection.missing_rights(settings.namespace, secrets_of(settings))
+            secrets = (*secrets_of(settings), *secrets_of_switches(settings))
+            missing = await connection.missing_rights(settings.namespace, secrets)
         finally:
             await connection.close()
     return problems, missing

@@ -11,7 +11,7 @@ import typer
 
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.loop import Loop
-from controller.app.parts import Now, make_cloud, make_connection
+from controller.app.parts import Now, make_connection, make_provider
 from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
 from controller.app.start import prepare
@@ -66,7 +66,7 @@ def show_plan(
 async def _live(loaded: Loaded, kubeconfig: str) -> tuple[Snapshot, Settings, str]:
     """The picture that the controller would decide on, without changing anything."""
     now = Now()
-    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
+    cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
     connection = await make_connection(kubeconfig, os.environ, now)
     try:
         program = await prepare(loaded, connection, cloud, now, identity=identity(), dry_run=True)

@@ -12,8 +12,9 @@ from typing import Any
 
 from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, FAILED, Ends
-from controller.app.parts import Now, make_cloud, make_connection
+from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
+from controller.app.reload import Reload
 from controller.app.start import prepare
 from controller.cli import drivers
 from controller.config.credentials import files_of
@@ -119,7 +120,7 @@ async def _controller(
     driver: Driver | None = None,
 ) -> None:
     now = Now()
-    cloud = make_cloud(loaded.settings, now, files_of(loaded.origins, os.environ))
+    cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
     try:
         connection = await make_connection(kubeconfig, os.environ, now)
     except Ends:
@@ -137,7 +138,11 @@ async def _controller(
             dry_run=dry_run,
             driver=driver,
         )
-        await (_once(program) if once else program.run(listen))
+        if once:
+            await _once(program)
+        else:
+            reload = Reload(program, again, sleep=now.sleep)
+            await program.run(listen, beside=reload.run)
     finally:
         await connection.close()
         await cloud.close()

@@ -77,3 +77,16 @@ class Cloud(Protocol):
         """What is known without asking anybody."""
 
     async def close(self) -> None: ...
+
+
+class Endpoints(Protocol):
+    """What switches machines that are there already. An acknowledgement is `Happened`, and no proof."""
+
+    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
+        """One call, without repetition. `Refused` only where it certainly had no effect, with `UNAVAILABLE` or
+        `RATE_LIMITED` where it may be tried again; `Unknown` where it may have had one."""
+
+    async def ask(self, machine: str) -> str:
+        """on | off, as its status endpoint says; "" where there is none, or it does not know."""
+
+    async def close(self) -> None: ...

@@ -42,6 +42,10 @@ class PodIndex:
         self._guarded: dict[str, Pod] = {}  # bound, and keep others off
         self._waiting_now: tuple[Pod, ...] | None = ()
 
+    def declare(self, declared: Iterable[str]) -> None:
+        """It only tells how much a change matters, so what is known stays as it is."""
+        self._declared = frozenset(declared)
+
     def __len__(self) -> int:
         return len(self._pods)
 

@@ -76,17 +76,21 @@ class Lease:
         self._sleep = sleep
         self._rng = rng
         self._on_change = on_change
+        self.change(duration=duration, renew=renew, spend_within=spend_within)
+        self._found: _Wire | None = None  # as last read or written
+        self._unchanged_since = 0.0
+        self._success: tuple[float, float] | None = None  # monotonic and wall time, before it was sent
+        self._held = False
+        self.error = ""
+
+    def change(self, *, duration: float, renew: float, spend_within: float) -> None:
+        """Its times, in seconds."""
         self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
         self._renew = renew
         # Two tries before the lease is lost, each long enough for a new connection over a slow network.
         self._patience = max(renew / 2, min(renew, (spend_within - renew) / 2))
         self._retry = min(RETRY, renew)
         self._spend_within = spend_within
-        self._found: _Wire | None = None  # as last read or written
-        self._unchanged_since = 0.0
-        self._success: tuple[float, float] | None = None  # monotonic and wall time, before it was sent
-        self._held = False
-        self.error = ""
 
     @property
     def held(self) -> bool:

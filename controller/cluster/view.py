@@ -132,6 +132,10 @@ class WatchedView(Rarer):
         """All unfinished pods, for snapshots."""
         return self._pods.every()
 
+    def declare(self, declared: Iterable[str]) -> None:
+        """Other resources count like GPUs from now on."""
+        self._pods.declare(declared)
+
     def waiting_pods(self) -> tuple[Pod, ...]:
         return self._pods.waiting()
 

@@ -101,6 +101,10 @@ class Timing(Section):
     poll_cloud_busy: SomeTime = Field(
         _s(5), description="The same while machines come or go; 5 s, because people are waiting."
     )
+    reload: SomeTime = Field(
+        _s(5),
+        description="Changed files of settings are looked for this often; 5 s, because Kubernetes itself needs up to a minute to change them.",
+    )
     catalogue: SomeTime = Field(
         _s(60), description="Prices and stock are read this often; 60 s, because they change by the minute."
     )

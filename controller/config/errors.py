@@ -35,7 +35,12 @@ class Problem:
         setting = (
             f"{self.key} = {self.value}: " if self.value is not None else f"{self.key}: " if self.key else ""
         )
-        return f"{place}{setting}expected {self.expected}"
+        return one_line(f"{place}{setting}expected {self.expected}")
+
+
+def one_line(text: str) -> str:
+    """Names come from outside, and may hold line breaks and worse."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 class ConfigError(Exception):

@@ -6,12 +6,14 @@ from controller.config.joining import JoinEntry
 from controller.config.kubernetes_names import FACTS
 from controller.config.pools import PoolSetting
 from controller.config.settings import Settings
+from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.domain.gpu_labels import PREFIX
 from controller.domain.kube import Taint
 from controller.domain.names import gpu_slug
 from controller.domain.policy import Billing, Deadlines, Headroom, Limits, NamespaceLimit, Policy, Pool
 from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
+from controller.domain.switching import Switch
 from controller.domain.windows import parse_window
 
 
@@ -44,6 +46,7 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         cooldown=settings.scale_down.cooldown.total_seconds(),
         order=settings.scale_down.order,
         min_age=settings.scale_down.min_age.total_seconds(),
+        removed_pools=settings.scale_down.removed_pools,
         consolidate=settings.scale_down.consolidate,
         consolidate_saving=settings.scale_down.consolidate_saving,
         disruption_budget=settings.disruption.budget,
@@ -89,6 +92,11 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
             }
             for name, given in settings.gpu_labels.items()
         },
+        switches=tuple(
+            _switch(machine, settings.webhooks.get(machine.webhook or "") or WebhookSetting())
+            for machine in settings.machines
+        ),
+        own_first=settings.scale_up.own_machines == "first",
         script_quota=settings.verda.script_quota,
         kubelet_reserves_memory=_reserves_memory(settings),
     )
@@ -123,6 +131,32 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         expire_after=pool.expire_after.total_seconds() if pool.expire_after else None,
         resource_claims=pool.resource_claims,
         pause=pool.pause,
+    )
+
+
+def _switch(machine: SwitchedMachine, webhook: WebhookSetting) -> Switch:
+    return Switch(
+        name=machine.name,
+        gpus=machine.gpu_count,
+        model=machine.gpu_model or "",
+        location=machine.location or "",
+        labels=machine.labels,
+        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in machine.taints),
+        resources={name: scheduler_units(name, amount) for name, amount in machine.resources.items()},
+        price=machine.price_per_hour,
+        keep_on=machine.keep_on,
+        delete_node=machine.delete_node_when_off,
+        min_on=machine.min_on.total_seconds(),
+        min_off=machine.min_off.total_seconds(),
+        per_day=machine.switches_per_day,
+        on_within=machine.on_within.total_seconds(),
+        off_within=machine.off_within.total_seconds(),
+        left_alone=machine.left_alone_for.total_seconds(),
+        pause=machine.pause,
+        asked=machine.status_endpoint is not None,
+        tries=webhook.tries,
+        retry_first=webhook.pause.total_seconds(),
+        retry_most=max(webhook.pause, webhook.longest_pause).total_seconds(),
     )
 
 

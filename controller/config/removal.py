@@ -37,6 +37,10 @@ class ScaleDown(Section):
         timedelta(0),
         description="No machine is removed before it is that old, counted from its order, whatever the reason; 0, because the cooldown protects what was just used already. A surplus machine is not kept by it.",
     )
+    removed_pools: Literal["drain", "keep"] = Field(
+        "drain",
+        description="What becomes of machines whose pool is no longer in the settings: drain takes no new pods and goes as soon as its work has ended; keep leaves them as they are until the pool is back. Drain, because who takes a pool out wants to pay for it no more.",
+    )
     consolidate: Annotated[Literal["off", "cheaper"], BeforeValidator(_unquoted_off)] = Field(
         "off",
         description="`cheaper` moves the GPU pods of a machine that is at most half used, where each provably fits another Ready node, through the eviction API; one machine at a time. Off, because an hour of lost work costs more than the hour of a half-empty machine. Never moved: Jobs, pods without a controller, with a resource claim or with do-not-disrupt, and what a disruption budget holds.",

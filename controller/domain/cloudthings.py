@@ -8,6 +8,7 @@ import msgspec
 
 SPOT = "spot"
 ON_DEMAND = "on-demand"
+SWITCHED = "switched"  # a machine that is there already, and off
 
 
 # The cloud does not say which types are arm64; these are the models with NVIDIA's Grace as the host CPU.

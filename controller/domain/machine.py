@@ -98,5 +98,6 @@ FAILURES = frozenset(
         Reason.VANISHED,
         Reason.NO_CAPACITY,
         Reason.IDENTITY_CLASH,
+        Reason.ON_DEADLINE,
     }
 )

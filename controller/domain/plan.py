@@ -27,6 +27,7 @@ from controller.domain.machine import Machine
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
+from controller.domain.switching import Own
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     machines: tuple[Machine, ...] = ()
     offers: tuple[Offer, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    own: Mapping[str, Own] = {}  # switched machines, by name
     observed: Mapping[str, Resources] = {}  # by instance type: what real nodes of it offered
     launches: tuple[float, ...] = ()  # when machines were ordered lately, for the rate limit
     scripts_free: int | None = None  # startup scripts that the account takes beside ours; None: not known

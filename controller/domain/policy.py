@@ -11,15 +11,18 @@ from decimal import Decimal
 
 import msgspec
 
+from controller.domain.cloudthings import SWITCHED
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
 from controller.domain.resources import GPU, Resources
+from controller.domain.switching import Switch
 from controller.domain.windows import Window
 
 SPOT_ONLY = "spot_only"
 PREFER_SPOT = "prefer_spot"
 PREFER_ON_DEMAND = "prefer_on_demand"
 ON_DEMAND_ONLY = "on_demand_only"
+OWN = "own"  # of a pool that is one switched machine
 
 # Words by which queueing systems call a pod unschedulable that waits for its queue's quota, not for machines.
 QUOTA_MESSAGES = (
@@ -68,6 +71,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
             PREFER_SPOT: ("spot", "on-demand"),
             PREFER_ON_DEMAND: ("on-demand", "spot"),
             ON_DEMAND_ONLY: ("on-demand",),
+            OWN: (SWITCHED,),
         }[self.market]
 
 
@@ -137,6 +141,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     cooldown: float = 600
     order: str = "largest"
     min_age: float = 0
+    removed_pools: str = "drain"  # drain | keep: machines of pools that are no more
     consolidate: str = "off"  # off | cheaper
     consolidate_saving: Decimal = Decimal(1)  # an hour, at least
     disruption_budget: str = "20%"
@@ -155,6 +160,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     pause: str = ""  # from the annotation on our own objects, or all pools
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
+    switches: tuple[Switch, ...] = ()  # machines that are switched, not bought
+    own_first: bool = True  # such machines come before all that is bought
     script_quota: int = 100
     kubelet_reserves_memory: bool = True  # plain kubelets keep 100Mi back, k3s and RKE2 do not
 
@@ -165,4 +172,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def gpu_resources(self) -> frozenset[str]:
         """What counts as an accelerator beside `nvidia.com/*`: whatever pools declare."""
         declared = {name for pool in self.pools for name in pool.resources}
+        declared |= {name for switch in self.switches for name in switch.resources}
         return frozenset(declared - {"cpu", "memory", "ephemeral-storage", "pods"} | {GPU})

@@ -67,6 +67,7 @@ class Reason(StrEnum):
     IDLE = "idle"
     EXPIRED = "expired"
     DRIFTED = "drifted"
+    POOL_REMOVED = "pool_removed"
     CONSOLIDATION = "consolidation"
     NEEDED = "needed"
     BUDGET = "budget"
@@ -85,6 +86,16 @@ class Reason(StrEnum):
     IDENTITY_CLASH = "identity_clash"
     WITHDRAWN = "withdrawn"
     DISMISSED = "dismissed"
+    # a machine that is switched
+    OFF = "off"
+    ON_DEADLINE = "on_deadline"
+    OFF_DEADLINE = "off_deadline"
+    SWITCH_FAILED = "switch_failed"
+    SWITCHED_BY_HAND = "switched_by_hand"
+    SWITCH_LIMIT = "switch_limit"
+    SWITCHING_OFF = "switching_off"
+    MIN_ON = "min_on"
+    MIN_OFF = "min_off"
 
 
 SENTENCES: dict[Reason, str] = {
@@ -143,6 +154,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.IDLE: "The machine has been idle for longer than the cooldown.",
     Reason.EXPIRED: "The machine is older than its pool allows; it goes as soon as it is idle.",
     Reason.DRIFTED: "The machine was made with other settings of its pool; it goes as soon as it is idle.",
+    Reason.POOL_REMOVED: "The machine's pool is no longer in the settings; it takes no new pods and goes, or is kept, as they say.",
     Reason.CONSOLIDATION: "The machine is half empty, and its pods are moved to other nodes that have room.",
     Reason.NEEDED: "A waiting pod fits the machine.",
     Reason.BUDGET: "As many machines as allowed are being removed already.",
@@ -161,4 +173,13 @@ SENTENCES: dict[Reason, str] = {
     Reason.IDENTITY_CLASH: "More than one Node or machine claims this identity.",
     Reason.WITHDRAWN: "Whoever asked for the machine took that back before the order was sent.",
     Reason.DISMISSED: "The driver that decides on sizes, such as cluster-autoscaler, asked for its removal.",
+    Reason.OFF: "The machine is switched off, and nothing needs it.",
+    Reason.ON_DEADLINE: "The machine was switched on, and its Node did not become Ready in time.",
+    Reason.OFF_DEADLINE: "The machine was switched off, and its Node is still Ready.",
+    Reason.SWITCH_FAILED: "The endpoint that switches the machine refused, or could not be reached.",
+    Reason.SWITCHED_BY_HAND: "Somebody else switched the machine; it is left as it is for a while.",
+    Reason.SWITCH_LIMIT: "The machine was switched on as often in a day as its settings allow.",
+    Reason.SWITCHING_OFF: "The machine is being switched off.",
+    Reason.MIN_ON: "The machine is idle, and was switched on a short while ago.",
+    Reason.MIN_OFF: "The machine was switched off a short while ago.",
 }

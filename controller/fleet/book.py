@@ -17,6 +17,7 @@ from controller.domain import names
 from controller.domain.machine import Machine
 from controller.domain.plan import InVain
 from controller.domain.reason import Reason
+from controller.domain.switching import Switched
 
 KEY = "ledger.json"
 _Key = TypeVar("_Key")
@@ -44,6 +45,7 @@ class Book(msgspec.Struct, kw_only=True):
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
     account: str = ""  # where the machines were seen last
+    switched: dict[str, Switched] = {}  # machines that are switched, by name
     starting: str = ""  # a digest of the way to start under which `given_up` and `in_vain` came to be
 
 
@@ -108,6 +110,7 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book, refused: Book | None 
         account=ours.account or theirs.account,
         starting=ours.starting,
         in_vain=in_vain,
+        switched=_changes(ours.switched, [book.switched for book in known], theirs.switched),
     )
 
 

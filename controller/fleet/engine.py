@@ -33,6 +33,8 @@ from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
+from controller.fleet.switching.board import Switchboard
+from controller.planning.own import is_own
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
@@ -66,8 +68,10 @@ class Fleet:
         view: View,
         clock: Callable[[], float],
         rng: random.Random,
+        switchboard: Switchboard | None = None,
     ) -> None:
-        self.policy = policy
+        self._policy = policy
+        self.switchboard = switchboard
         self.ledger = ledger
         self.flights = flights
         self.refusals = refusals
@@ -84,6 +88,16 @@ class Fleet:
         self._brake: Brake | None = None
         self.rebuilt = False
         self.reports: dict[str, str] = {}  # machine or instance -> what a person should look at
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        if self.switchboard is not None:
+            self.switchboard.policy = policy
 
     # -- load -----------------------------------------------------------------------------------
 
@@ -147,6 +161,11 @@ class Fleet:
         """The last complete list."""
         return self._sightings.inventory
 
+    def everything(self) -> tuple[Machine, ...]:
+        """What was bought, and what is switched and not off."""
+        switched = self.switchboard.machines() if self.switchboard is not None else ()
+        return (*self.machines(), *switched)
+
     # -- process --------------------------------------------------------------------------------
 
     def machines(self) -> tuple[Machine, ...]:
@@ -177,7 +196,7 @@ class Fleet:
                 found[offer.key] = Refusal(
                     offer=offer.key, reason=brake.reason, until=until, message=brake.message
                 )
-        return tuple(found.values())
+        return (*found.values(), *(self.switchboard.refusals() if self.switchboard is not None else ()))
 
     async def advance(self) -> None:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
@@ -193,6 +212,9 @@ class Fleet:
             )
         self._judged = self._sightings.number
         self.ledger.launched_by(now)
+        if self.switchboard is not None:
+            self.switchboard.judge()
+            self.reports |= self.switchboard.reports()
         judged = self._see_all(fresh)
         before = self.ledger.account
         self._account.judge(self.inventory, judged, now)
@@ -202,6 +224,7 @@ class Fleet:
             self.reports[PROJECT] = self._account.doubt
         if self._account.strange:
             await self._store()
+            self._follow_switched()
             # Nothing is concluded about machines that nobody here can see, and nothing is done to them.
             for machine in self.machines():
                 if machine.phase is Phase.DRAINING:
@@ -219,11 +242,13 @@ class Fleet:
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
         await self._store()
+        self._follow_switched()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
         for machine, after, seen in steps:
             if seen.node is not None:
                 self.flights.dress(self.policy, after, seen.node)
+                self.flights.close_off(after, seen.node, wanted=self._takes_no_more(after))
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine
@@ -232,6 +257,10 @@ class Fleet:
             self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
             price = price_of(self.policy, self.catalogue, extra)
             self.flights.delete_extra(self.policy, machine, extra, price)
+
+    def _follow_switched(self) -> None:
+        if self.switchboard is not None:
+            self.switchboard.follow()
 
     async def _store(self) -> None:
         await self.ledger.flush()
@@ -297,6 +326,11 @@ class Fleet:
             if pod.unschedulable_since is not None:
                 self.ledger.disappoint(pod.identity, machine.name)
 
+    def _takes_no_more(self, machine: Machine) -> bool:
+        """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""
+        gone = self.policy.pool(machine.pool) is None and self.policy.removed_pools == "drain"
+        return gone and not self._waiting_for(machine)
+
     def _waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""
         youngest = machine.intended_at + CLOCK_SLACK
@@ -343,6 +377,9 @@ class Fleet:
     async def apply(self, actions: Iterable[Action]) -> None:
         """Carry out what was decided. Returns when it is recorded and under way, not when it is done."""
         for action in actions:
+            if self.switchboard is not None and self._is_switched(action):
+                self._turn(self.switchboard, action)
+                continue
             match action:
                 case Launch():
                     self.request(action)
@@ -352,6 +389,22 @@ class Fleet:
                     self.flights.mark_idle(action.machine, action.since)
                 case KeepAfterAll():
                     self.flights.call_off(action.machine)
+
+    def _is_switched(self, action: Action) -> bool:
+        name = action.pool if isinstance(action, Launch) else action.machine
+        own = not isinstance(action, Launch) or is_own(action.offer)
+        return own and self.switchboard is not None and self.switchboard.knows(name)
+
+    def _turn(self, switchboard: Switchboard, action: Action) -> None:
+        match action:
+            case Launch():
+                switchboard.request(action.pool, action.pods)
+            case Retire():
+                switchboard.retire(action.machine, action.reason, action.message)
+            case MarkIdle():
+                self.flights.mark_idle(action.machine, action.since)
+            case KeepAfterAll():
+                switchboard.turning.call_off(action.machine)
 
     def request(self, launch: Launch) -> Machine:
         """One more machine: the record exists from now on, so no later plan buys for the same pods."""
@@ -374,6 +427,8 @@ class Fleet:
 
     async def stop(self, patience: float) -> None:
         """Let orders that are on the wire end, record them; everything else is resumed after the next start."""
+        if self.switchboard is not None:
+            await self.switchboard.turning.stop(patience)
         await self.flights.stop(patience)
         try:
             async with asyncio.timeout(patience):

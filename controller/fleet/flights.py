@@ -29,7 +29,7 @@ from controller.fleet.leaving import Leaving
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import SOFT, Removal
+from controller.fleet.removal import HARD, SOFT, Removal
 from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
@@ -83,6 +83,7 @@ class Flights:
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
+        self._closed_off: dict[str, tuple[float, bool]] = {}  # Nodes, by UID: when, and whether they were
         self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
         self._buying = Buying(
             ledger=ledger,
@@ -152,6 +153,7 @@ class Flights:
             self._closed[machine.instance_id] = (now, machine.intent)
         self._marked.pop(machine.name, None)
         self._dressed.pop(machine.node_uid, None)
+        self._closed_off.pop(machine.node_uid, None)
 
     # -- starting things ------------------------------------------------------------------------
 
@@ -231,6 +233,27 @@ class Flights:
             self._dressed[node.uid] = self._clock()
 
         self._tasks.start(f"dress {machine.name}", run)
+
+    def close_off(self, machine: Machine, node: Node, *, wanted: bool) -> None:
+        """No new pods on a ready machine, or again; one that is being removed has its own taints."""
+        tainted = node.has_taint(HARD.key, HARD.effect)
+        if machine.phase is not Phase.READY or machine.awaits_restoring or wanted is tainted:
+            return
+        if not self._may_act() or self._tasks.running(machine.name):
+            return
+        at, known = self._closed_off.get(node.uid, (float("-inf"), not wanted))
+        if known is wanted and 0 <= self._clock() - at < _WATCH_LAG:
+            return
+
+        async def run() -> None:
+            if not self._may_act():
+                return
+            await self._writer.taint(
+                machine.name, add=(HARD,) if wanted else (), remove=() if wanted else (HARD,)
+            )
+            self._closed_off[node.uid] = (self._clock(), wanted)
+
+        self._tasks.start(f"close off {machine.name}", run)
 
     def mark_idle(self, name: str, since: float | None) -> None:
         """Write it to the Node, once; the planner repeats itself until it sees the mark."""

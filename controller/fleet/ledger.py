@@ -23,6 +23,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import InVain
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
+from controller.domain.switching import Switched
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
 from controller.fleet.starting import starting_now
 
@@ -58,6 +59,7 @@ class Ledger:
         self.disappointed: dict[str, list[str]] = {}
         self.given_up: dict[str, dict[str, Reason]] = {}
         self.in_vain: dict[str, InVain] = {}
+        self.switched: dict[str, Switched] = {}  # by name
         self.account = ""  # where the machines were seen last
         self.version = 0  # another one after every change of a record, whoever made it
         self.lost = False  # somebody else dropped records that were alive here: read everything again
@@ -74,6 +76,16 @@ class Ledger:
             self._take(book)
             self._dirty = self.lost = False
             self._forget_other_ways(book)
+
+    def starts_with(self, settings: str, secrets: Sequence[str]) -> None:
+        """Other settings are in force: machines may start in another way, and what was given up is tried again."""
+        if settings == self._settings and tuple(secrets) == self._secrets:
+            return
+        old = Book(starting=self._starting)
+        tail = self._starting.partition(".")[2]
+        self._settings, self._secrets = settings, tuple(secrets)
+        self._starting = f"{settings}.{tail}" if tail and secrets else settings
+        self._forget_other_ways(old)
 
     async def _read(self) -> tuple[str, Book] | None:
         try:
@@ -108,6 +120,8 @@ class Ledger:
         self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
         self.in_vain.clear()
         self.in_vain.update(book.in_vain)
+        self.switched.clear()
+        self.switched.update(book.switched)
         self.account = book.account
 
     # -- changes in memory ----------------------------------------------------------------------
@@ -135,6 +149,23 @@ class Ledger:
     def look_again(self) -> None:
         """Somebody else may have written: the next write finds that out, and takes over what stands there."""
         self._dirty = True
+
+    def put_switched(self, record: Switched) -> bool:
+        """Whether anything changed."""
+        if self.switched.get(record.name) == record:
+            return False
+        self.switched[record.name] = record
+        self._dirty = True
+        return True
+
+    def change_switched(self, name: str, **fields: Any) -> Switched:
+        """Change these fields of the record as it is now."""
+        self.put_switched(replace(self.switched[name], **fields))
+        return self.switched[name]
+
+    def drop_switched(self, name: str) -> None:
+        if self.switched.pop(name, None) is not None:
+            self._dirty = True
 
     def drop(self, intents: Iterable[str]) -> None:
         for intent in intents:
@@ -282,6 +313,7 @@ class Ledger:
             account=self.account,
             starting=self._starting,
             in_vain=dict(sorted(self.in_vain.items())),
+            switched=dict(sorted(self.switched.items())),
             launches=list(self.launches),
         )
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from controller.domain.machine import Machine
-from controller.domain.outcome import Refused
+from controller.domain.outcome import Outcome, Refused
 from controller.domain.plan import Explanation
+from controller.domain.switching import Switch, Switched
 
 
 class Listener(Protocol):
@@ -17,6 +18,9 @@ class Listener(Protocol):
     def phase_changed(self, before: Machine, after: Machine) -> None: ...
     def removal_called_off(self, machine: Machine, why: Explanation) -> None: ...
     def removed(self, machine: Machine, cost: Any) -> None: ...
+    def switched(self, switch: Switch, before: Switched, after: Switched) -> None: ...
+    def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None: ...
+    def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None: ...
 
 
 class Several:
@@ -48,3 +52,15 @@ class Several:
     def removed(self, machine: Machine, cost: Any) -> None:
         for each in self._listeners:
             each.removed(machine, cost)
+
+    def switched(self, switch: Switch, before: Switched, after: Switched) -> None:
+        for each in self._listeners:
+            each.switched(switch, before, after)
+
+    def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None:
+        for each in self._listeners:
+            each.acknowledged(switch, record, on)
+
+    def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None:
+        for each in self._listeners:
+            each.not_acknowledged(switch, record, on, outcome)

@@ -40,11 +40,15 @@ Key = tuple[str, Reason]  # a scope, and what was said of it
 
 class Refusals:
     def __init__(self, deadlines: Deadlines) -> None:
-        self._first = deadlines.backoff_first
-        self._most = deadlines.backoff_most
+        self.change(deadlines)
         self._times: dict[Key, int] = {}
         self._known: dict[Key, Refusal] = {}
         self._heard_at = 0.0  # the latest moment that the clock showed
+
+    def change(self, deadlines: Deadlines) -> None:
+        """Of refusals from now on."""
+        self._first = deadlines.backoff_first
+        self._most = deadlines.backoff_most
 
     def add(
         self, offer: str, reason: Reason, message: str, now: float, retry_after: float | None = None

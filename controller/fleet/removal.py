@@ -47,6 +47,10 @@ class CalledOff(Exception):
         self.why = why
 
 
+def _by_identity(machine: Machine, node: Node) -> Node | None:
+    return node_for(machine, (node,))[0]
+
+
 class Removal:
     def __init__(
         self,
@@ -57,9 +61,11 @@ class Removal:
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         taints: tuple[Taint, ...] = (SOFT, HARD),
+        identify: Callable[[Machine, Node], Node | None] = _by_identity,
     ) -> None:
         self._taints = taints  # of one that is drained
         self._view = view
+        self._identify = identify
         self._writer = writer
         self._cloud = cloud
         self._clock = clock
@@ -200,7 +206,7 @@ class Removal:
     async def _node(self, machine: Machine) -> Node | None:
         """The Node of this name, if it is this machine: a foreign one of the same name is never touched."""
         node = await self._writer.get_node(machine.name)
-        return node_for(machine, (node,))[0] if node is not None else None
+        return self._identify(machine, node) if node is not None else None
 
     async def delete_script(self, script_id: str) -> None:
         outcome = await self._cloud.delete_script(script_id)

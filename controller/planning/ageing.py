@@ -3,7 +3,7 @@
 Neither is a reason to disturb work: such a machine goes as soon as it is idle, and until then it is only
 told. Drift is judged by what the ledger recorded when the machine was ordered, so that what people change on
 a Node by hand is none; of a machine that was adopted, or ordered by an older version, only its type, location
-and market are known. A pool that is gone from the settings says nothing about its machines.
+and market are known. A machine whose pool is gone from the settings goes too, unless such machines are kept.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.planning.choice import allows_type
+from controller.planning.own import is_own
 
 
 def outdated(snapshot: Snapshot, machine: Machine) -> Explanation | None:
     """Why it should go as soon as it is idle, or None."""
     pool = snapshot.policy.pool(machine.pool)
     if pool is None:
-        return None
+        return None if is_own(machine) or kept_without_pool(snapshot, machine) else _of_no_pool(machine)
     if drift := _drift(snapshot, machine, pool):
         return Explanation(Reason.DRIFTED, drift)
     if (end := expires_at(snapshot, machine)) is not None and snapshot.now >= end:
@@ -28,6 +29,16 @@ def outdated(snapshot: Snapshot, machine: Machine) -> Explanation | None:
             Reason.EXPIRED, f"older than expire_after of pool {pool.name} ({pool.expire_after:g} s)"
         )
     return None
+
+
+def kept_without_pool(snapshot: Snapshot, machine: Machine) -> bool:
+    """Its pool is gone, and the settings say that its machines stay."""
+    gone = snapshot.policy.pool(machine.pool) is None and not is_own(machine)
+    return gone and snapshot.policy.removed_pools == "keep"
+
+
+def _of_no_pool(machine: Machine) -> Explanation:
+    return Explanation(Reason.POOL_REMOVED, f"pool {machine.pool} is no longer in the settings")
 
 
 def expires_at(snapshot: Snapshot, machine: Machine) -> float | None:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Billing
+from controller.planning.own import is_own
 
 _HOUR = Decimal(3600)
 
@@ -37,7 +38,7 @@ def reserved(price: Decimal, billing: Billing) -> Decimal:
 
 def spent(snapshot: Snapshot) -> Decimal:
     """Of this month, until now."""
-    machines = (m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE)
+    machines = (m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not is_own(m))
     return snapshot.spent_this_month + sum((_so_far(snapshot, m) for m in machines), Decimal(0))
 
 
@@ -48,7 +49,7 @@ def committed(snapshot: Snapshot, machines: Iterable[Machine] | None = None) -> 
         (
             _so_far(snapshot, m) + (Decimal(0) if m.gone_at else _to_come(snapshot, m))
             for m in known
-            if m.phase is not Phase.TOMBSTONE
+            if m.phase is not Phase.TOMBSTONE and not is_own(m)
         ),
         Decimal(0),
     )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
 
-from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.cloudthings import SWITCHED, InstanceType, Offer
 from controller.domain.images import image_for, why_none
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
@@ -107,6 +107,8 @@ def allows_type(pool: Pool, kind: InstanceType) -> bool:
 
 def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation | None:
     kind = offer.type
+    if offer.market == SWITCHED:  # nothing is bought; why it cannot be switched on now is told as it is
+        return Explanation(refusal.reason, f"{kind.name}: {refusal.message}") if refusal is not None else None
     if pool.max_price_per_hour is not None and offer.price > pool.max_price_per_hour:
         return Explanation(
             Reason.LIMIT_PRICE,

@@ -20,6 +20,7 @@ from controller.planning.budget import committed, reserved
 from controller.planning.choice import Candidate
 from controller.planning.fit import Ask
 from controller.planning.namespaces import Charges
+from controller.planning.own import is_own
 from controller.planning.predict import GIB
 
 RATE_WINDOW = 60.0
@@ -32,7 +33,8 @@ class Tally:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        every = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        alive = [m for m in every if not is_own(m)]  # what is switched and not bought escapes these limits
         others = _others(snapshot) if snapshot.policy.limits.cluster_wide else []
         self.limits = snapshot.policy.limits
         self.machines = len(alive) + len(others)
@@ -41,11 +43,12 @@ class Tally:
         self.memory = sum(m.memory_gib for m in alive)
         self.memory += sum(_up(node.capacity.get("memory", 0), GIB) for node in others)
         self.price = sum((m.price for m in alive), Decimal(0))
-        self.of_pool: Counter[str] = Counter(m.pool for m in alive)
+        self.of_pool: Counter[str] = Counter(m.pool for m in every)
         self.gpus_of_pool: Counter[str] = Counter()
         for machine in alive:
             self.gpus_of_pool[machine.pool] += machine.gpus
         self.charges = Charges(snapshot)
+        self._own = any(is_own(offer) for offer in snapshot.offers)
         self._billing = snapshot.policy.billing
         self.committed = Decimal(0)
         if self.limits.price_per_month is not None:
@@ -79,12 +82,14 @@ class Tally:
 
     def _count(self, candidate: Candidate, inside: Sequence[Ask], sign: int) -> None:
         pool, kind = candidate.pool, candidate.offer.type
+        self.of_pool[pool.name] += sign
+        if is_own(candidate.offer):
+            return
         self.machines += sign
         self.gpus += sign * kind.gpus
         self.cores += sign * kind.vcpus
         self.memory += sign * kind.memory_gib
         self.price += sign * candidate.price
-        self.of_pool[pool.name] += sign
         self.gpus_of_pool[pool.name] += sign * kind.gpus
         self.launches += sign
         self.scripts += sign * pool.own_script
@@ -95,18 +100,20 @@ class Tally:
 
     def join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
         """The pod shares a machine of this run, and its namespace the price."""
-        if self.charges.limited:
+        if self.charges.limited and not is_own(candidate.offer):
             self.charges.add(candidate, inside, -1)
             self.charges.add(candidate, [*inside, ask])
 
     def objection_to_join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> Explanation | None:
-        return self.charges.objection_to_join(candidate, inside, ask) if self.charges.limited else None
+        if not self.charges.limited or is_own(candidate.offer):
+            return None
+        return self.charges.objection_to_join(candidate, inside, ask)
 
     @property
     def exhausted(self) -> bool:
         """Whether no machine with GPUs is allowed any more, of whatever kind."""
         limits = self.limits
-        return (
+        return not self._own and (
             self.launches >= limits.launches_per_minute
             or (limits.machines is not None and self.machines >= limits.machines)
             or (limits.gpus is not None and self.gpus >= limits.gpus)
@@ -119,12 +126,16 @@ class Tally:
         """Why one more such machine, for these pods, is not allowed, with the number that would have to change."""
         limits, pool, kind = self.limits, candidate.pool, candidate.offer.type
         name = pool.name
+        if self.of_pool[name] >= pool.max and is_own(candidate.offer):
+            return Explanation(Reason.LIMIT_MACHINES, f"{name} is switched on for others")
         if self.of_pool[name] >= pool.max:
             return Explanation(
                 Reason.LIMIT_MACHINES,
                 f"pool {name} has {self.of_pool[name]} of at most {pool.max} machines: raise its max to "
                 f"at least {self.of_pool[name] + 1}",
             )
+        if is_own(candidate.offer):
+            return None
         if pool.max_gpus_total is not None and self.gpus_of_pool[name] + kind.gpus > pool.max_gpus_total:
             return _too_many(
                 Reason.LIMIT_GPUS,
@@ -205,8 +216,10 @@ def _too_many(code: Reason, key: str, most: int, there: int, name: str, more: in
 
 def _others(snapshot: Snapshot) -> list[Node]:
     """Nodes that are not machines of ours."""
-    ours = {machine.name for machine in snapshot.machines}
-    return [node for node in snapshot.nodes if node.name not in ours]
+    ours = {machine.name for machine in snapshot.machines if not is_own(machine)}
+    # One that is switched off costs nothing, and one on its way is counted as soon as it is there.
+    off = {switch.name for switch in snapshot.policy.switches}
+    return [n for n in snapshot.nodes if n.name not in ours and (n.ready or n.name not in off)]
 
 
 def _up(amount: int, unit: int) -> int:

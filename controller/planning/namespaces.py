@@ -21,6 +21,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.planning.choice import Candidate
 from controller.planning.fit import Ask
+from controller.planning.own import is_own
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
 
@@ -98,6 +99,8 @@ class Charges:
             return
         for room in rooms:
             machine, offer = room.machine, room.offer
+            if is_own(machine) or is_own(offer):
+                continue
             if machine is not None:
                 totals, gpus, price = _totals(machine, self._pools), machine.gpus, machine.price
             elif offer is not None and room.pool is not None:
@@ -120,7 +123,7 @@ class Charges:
                 waiting[pod.key] = pod
         counted = set()
         for machine in snapshot.machines:
-            if machine.phase is Phase.TOMBSTONE or machine.gone_at:
+            if machine.phase is Phase.TOMBSTONE or machine.gone_at or is_own(machine):
                 continue
             totals = _totals(machine, self._pools)
             promised = [waiting[key] for key in machine.pods if key in waiting]

@@ -332,12 +332,15 @@ class Attempt:
     def _not_too_large(self, offers: int, needs: Mapping[str, int]) -> int:
         """Offers with hardly more GPUs than what would be bought for this if nothing was sold out."""
         shop = self.shop
-        possible = offers & shop.possible & shop.holding(needs)
-        return shop.of_gpus(0, shop.gpus[shop.best(possible)] + self.overshoot) if possible else -1
+        possible = offers & shop.possible & ~shop.own & shop.holding(needs)
+        if not possible:
+            return -1
+        # A machine that is there already is not bought: it is never too large.
+        return shop.of_gpus(0, shop.gpus[shop.best(possible)] + self.overshoot) | shop.own
 
     def _overshoots(self, fitting: int, offers: int, needs: Mapping[str, int]) -> Explanation:
         shop = self.shop
-        possible = offers & shop.possible & shop.holding(needs)
+        possible = offers & shop.possible & ~shop.own & shop.holding(needs)
         smallest = shop.offers[shop.best(possible)]
         fewest, best = smallest.gpus, shop.fewest_gpus(fitting)
         hindered = smallest.hindrance

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,6 +34,7 @@ from controller.planning.headroom import keep_free
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
+from controller.planning.own import as_if_on_the_way, is_own, only_own, told_of_off, with_own, words
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.room import UNNAMED, Room
@@ -66,6 +67,7 @@ class Draft:
     placing: Placing
     packing: Packing
     left: list[Ask]
+    first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -74,10 +76,22 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def draft(snapshot: Snapshot) -> Draft:
     """A gang that cannot be completed is left out, and the places of its pods are for others."""
-    snapshot = in_order(at_paid_prices(snapshot))
+    snapshot = with_own(in_order(at_paid_prices(snapshot)))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
+    first: list[Launch] = []
+    if snapshot.policy.own_first and found.pods and any(is_own(offer) for offer in snapshot.offers):
+        without = _whole(only_own(snapshot), found)
+        first = [_launch(room, "") for room in without.packing.rooms]
+        snapshot = as_if_on_the_way(snapshot, first)
+    made = _whole(snapshot, found)
+    made.first = first
+    return made
+
+
+def _whole(snapshot: Snapshot, found: Demand) -> Draft:
+    """No gang of which too few would get a place."""
     failed: dict[str, Explanation] = {}
     while True:
         made = _draft(snapshot, found, failed)
@@ -182,13 +196,15 @@ def _finished(made: Draft) -> Plan:
     ]
     for room in placing.sites.coming:
         if room.pool is not None:
-            actions.append(_launch(room, f"pool {room.pool.name} keeps min: {room.pool.min}"))
-    bought = come_along(_buy(made), made.found.along, told)
+            kept = f"{room.pool.name} is kept on" if is_own(room.offer) else ""
+            actions.append(_launch(room, kept or f"pool {room.pool.name} keeps min: {room.pool.min}"))
+    bought = come_along(_switch_on(made) + _buy(made), made.found.along, told)
     actions += bought
     tally = made.tally
     offered = {(c.pool.name, c.offer.key): c for c in made.options}
     for launch in bought:
-        tally.add(offered[(launch.pool, launch.offer.key)])
+        if (launch.pool, launch.offer.key) in offered:  # what is switched on first is among the machines
+            tally.add(offered[(launch.pool, launch.offer.key)])
     free = keep_free(snapshot, placing.sites, bought, made.options, tally, told)
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
@@ -203,6 +219,8 @@ def _finished(made: Draft) -> Plan:
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
     )
+    machines_told |= told_of_off(snapshot)
+    machines_told |= _told_of_first(made, launches)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
@@ -286,12 +304,44 @@ def _launch(room: Room, reason: str) -> Launch:
     )
 
 
+def _switch_on(made: Draft) -> list[Launch]:
+    """Own machines that got a pod in the end; the places of the others are taken by nobody."""
+    rooms = {room.name: room for room in made.placing.sites.coming if room.pods}
+    actions = []
+    for launch in made.first:
+        room = rooms.get(launch.pool)
+        if room is None:
+            continue
+        pods, what = room.pods, words(launch.offer)
+        for pod in pods:
+            made.told[pod.key] = Explanation(Reason.LAUNCHING, f"{what} is switched on for it")
+        sentence = f"{what} is switched on for {len(pods)} pod{'s' * (len(pods) != 1)}"
+        actions.append(msgspec.structs.replace(launch, pods=tuple(pod.key for pod in pods), reason=sentence))
+    return actions
+
+
+def _told_of_first(made: Draft, launches: list[Launch]) -> dict[str, Explanation]:
+    on = {launch.pool: launch for launch in launches}
+    return {
+        launch.pool: Explanation(Reason.STARTING, on[launch.pool].reason)
+        if launch.pool in on
+        else Explanation(Reason.OFF, SENTENCES[Reason.OFF])
+        for launch in made.first
+    }
+
+
 def _buy(made: Draft) -> list[Launch]:
     told = made.told
     actions: list[Launch] = []
     for room in made.packing.rooms:
         launch = _launch(room, "")
         offer, count, gpus = launch.offer, len(room.pods), launch.offer.type.gpus
+        if is_own(offer):
+            sentence = f"{words(offer)} is switched on for {count} pod{'s' * (count != 1)}"
+            actions.append(msgspec.structs.replace(launch, reason=sentence))
+            for pod in room.pods:
+                told[pod.key] = Explanation(Reason.LAUNCHING, f"{words(offer)} is switched on for it")
+            continue
         sentence = (
             f"{count} pod{'s' * (count != 1)} on {offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in "
             f"{offer.location}, {offer.market}, {in_words(offer.price)} an hour"

@@ -17,7 +17,7 @@ from controller.domain.plan import Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, is_accelerator, subtract
-from controller.planning import predict
+from controller.planning import own, predict
 from controller.planning.fit import Ask, admitted, enough
 
 # No node and no label can have this value, so no pod can ask for the name of a machine that is not there yet.
@@ -101,6 +101,11 @@ class Line:
 
 
 def new_room(snapshot: Snapshot, pool: Pool, offer: Offer, shown: Mapping[str, str] | None = None) -> Room:
+    if own.is_own(offer):
+        node = next((node for node in snapshot.nodes if node.name == pool.name), None)
+        there = [pod for pod in snapshot.pods if pod.node == pool.name and not pod.finished]
+        labels, taints, free = own.figures(snapshot, pool, offer, node, there)
+        return Room(pool.name, labels, taints, free, offer=offer, pool=pool)
     labels = predict.labels_of(pool, offer, UNNAMED, snapshot.policy.gpu_labels, shown)
     taints = predict.taints_of(pool)
     free = subtract(

@@ -19,7 +19,7 @@ from controller.domain.plan import Action, Explanation, MarkIdle, Retire, Snapsh
 from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
 from controller.planning import consolidation
-from controller.planning.ageing import expires_at, outdated
+from controller.planning.ageing import expires_at, kept_without_pool, outdated
 from controller.planning.budget import drains_idle
 from controller.planning.choice import clock
 from controller.planning.disruption import Allowance, closed, hours_change
@@ -139,6 +139,10 @@ def _judge(
     since = min(snapshot.now, max(since, machine.ready_at))
     if stays is not None and stays.code is not Reason.HEADROOM:
         told[machine.name] = stays
+        return
+    if kept_without_pool(snapshot, machine):
+        words = f"idle; pool {machine.pool} is no longer in the settings, and it is kept (scale_down.removed_pools)"
+        told[machine.name] = Explanation(Reason.POOL_REMOVED, words)
         return
     if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
         told[machine.name] = blocked

@@ -15,6 +15,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.looks import Looks
+from controller.planning.own import is_own
 from controller.planning.predict import labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
@@ -33,6 +34,7 @@ class Shop:
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
         self.looks = Looks()
         self.buyable = self.possible = 0
+        self.own = 0  # machines that are there, and off
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
@@ -45,6 +47,8 @@ class Shop:
             bit = 1 << number
             room = self.template(candidate)
             self.looks.add(room.name, room.labels, room.taints)
+            if is_own(candidate.offer):
+                self.own |= bit
             hindrance = candidate.hindrance
             if hindrance is None:
                 self.buyable |= bit

@@ -19,7 +19,7 @@ from controller.domain.plan import Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, add, fits, is_accelerator, maximum, subtract, total
-from controller.planning import predict
+from controller.planning import own, predict
 from controller.planning.fit import with_place
 from controller.planning.room import Room
 
@@ -147,6 +147,8 @@ def _promised(
     policy = snapshot.policy
     pool = policy.pool(machine.pool) or Pool(name=machine.pool, max=0)
     offer = Offer(type=_type_of(machine, snapshot), location=machine.location, market=machine.market)
+    if own.is_own(machine):
+        return Room(machine.name, *own.figures(snapshot, pool, offer, node, pods), machine)
     labels = predict.labels_of(pool, offer, machine.name, policy.gpu_labels, shown)
     promised = predict.allocatable_of(policy, pool, offer.type, snapshot.observed)
     if node is not None:

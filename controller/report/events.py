@@ -12,12 +12,15 @@ from controller.domain.machine import Machine
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Plan, Retire
 from controller.domain.reason import Reason
+from controller.domain.switching import Switch, Switched
 
 TRIGGERED = "TriggeredScaleUp"
 NOT_TRIGGERED = "NotTriggerScaleUp"
 FAILED = "MachineFailed"
 SCALE_DOWN = "ScaleDown"
 SCALE_DOWN_FAILED = "ScaleDownFailed"
+SWITCHED_OFF = "SwitchedOff"
+BY_HAND = "SwitchedByHand"
 
 _QUIET = frozenset(
     {
@@ -62,6 +65,19 @@ class Events:
             f"{in_words(machine.price)} an hour) for it"
         )
         return [t for key in machine.pods for t in self.once(Told("Pod", key, "Normal", TRIGGERED, sentence))]
+
+    def of_switch(self, switch: Switch, record: Switched) -> list[Told]:
+        """The call that switches it on is acknowledged: each pod that it is for is told so."""
+        gpus = switch.gpus
+        sentence = f"{switch.name} ({gpus} GPU{'s' * (gpus != 1)}) is switched on for it"
+        return [t for key in record.pods for t in self.once(Told("Pod", key, "Normal", TRIGGERED, sentence))]
+
+    def of_switch_failure(self, before: Switched, after: Switched) -> list[Told]:
+        reason = after.reason.value if after.reason is not None else ""
+        sentence = (
+            f"{after.name}, which was switched on for it, is given up: {after.note.rstrip('.')} ({reason})"
+        )
+        return [t for key in before.pods for t in self.once(Told("Pod", key, "Warning", FAILED, sentence))]
 
     def of_failure(self, machine: Machine) -> list[Told]:
         """It is given up before it was of use: each pod that it was for is told why it goes on waiting."""

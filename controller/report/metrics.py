@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
+from controller.domain.switching import Own
 
 PREFIX = "gpu_autoscaler_"
 
@@ -36,8 +37,23 @@ class Metrics:
         self.called_off = self._counter(
             "removals_called_off", "Removals that were called off, by reason.", "reason"
         )
+        self.switches = self._counter(
+            "switches",
+            "Calls that switch a machine, by machine, action (on, off) and outcome (acknowledged, refused, unknown).",
+            "machine",
+            "action",
+            "outcome",
+        )
+        self.power = self._gauge("switched_machines", "Switched machines by power state.", "power")
         self.cloud_errors = self._counter(
             "cloud_errors", "Reads of the cloud that failed, by reason.", "reason"
+        )
+        self.settings_valid = self._gauge(
+            "settings_valid",
+            "1 while the settings in force are those of the files; 0 while those are refused.",
+        )
+        self.settings_changes = self._counter(
+            "settings_changes", "Changed settings that were read while running, by result.", "result"
         )
         self.plan_seconds = Histogram(
             PREFIX + "plan_seconds",
@@ -72,11 +88,14 @@ class Metrics:
         )
         left.set_function(partial(_left, health))
 
-    def show(self, plan: Plan, machines: Sequence[Machine]) -> None:
+    def show(self, plan: Plan, machines: Sequence[Machine], own: Mapping[str, Own] | None = None) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
         self.machines.clear()
         self.gpus.clear()
         self.waiting.clear()
+        self.power.clear()
+        for power, count in Count(one.power for one in (own or {}).values()).items():
+            self.power.labels(power).set(count)
         for (pool, phase), count in Count((m.pool, m.phase.value) for m in machines).items():
             self.machines.labels(pool, phase).set(count)
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]

@@ -13,6 +13,7 @@ from controller.domain.cloudhealth import CloudHealth
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Plan, Refusal
 from controller.domain.policy import Policy
+from controller.domain.switching import Switch, Switched
 from controller.report.plan_json import money
 
 # A ConfigMap holds 1 MiB in all.
@@ -47,6 +48,7 @@ def status_json(
     policy: Policy,
     plan: Plan,
     machines: Sequence[Machine],
+    switched: Sequence[tuple[Switch, Switched]] = (),
     refusals: Sequence[Refusal],
     costs: Mapping[str, Decimal],
     reports: Mapping[str, str],
@@ -74,6 +76,7 @@ def status_json(
             for pool in policy.pools
         },
         "machines": [_machine(m, plan) for m in alive],
+        "switched": [_switched(switch, record, plan) for switch, record in switched],
         "pods": {key: {"code": e.code.value, "message": e.message} for key, e in plan.pods.items()},
         "refusals": [
             {"offer": r.offer, "reason": r.reason.value, "until": iso(r.until), "message": r.message}
@@ -92,6 +95,23 @@ def _told(why: Explanation | None) -> dict[str, str]:
 def _cloud(health: CloudHealth) -> dict[str, Any]:
     """Without what changes all the time: the status is written when it changed."""
     return {"breaker": health.breaker, "since": iso(health.since), "message": health.message}
+
+
+def _switched(switch: Switch, record: Switched, plan: Plan) -> dict[str, Any]:
+    why = plan.machines.get(switch.name)
+    return {
+        "name": switch.name,
+        "gpus": switch.gpus,
+        "price_per_hour": money(switch.price),
+        "power": record.power.value,
+        "code": why.code.value if why else "",
+        "message": why.message if why else "",
+        "pods": list(record.pods),
+        "on_since": iso(record.on_since),
+        "off_since": iso(record.off_since),
+        "switched_on_last_day": len(record.ons),
+        "left_alone_until": iso(record.hand_until),
+    }
 
 
 def _machine(machine: Machine, plan: Plan) -> dict[str, Any]:

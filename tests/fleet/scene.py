@@ -11,9 +11,10 @@ from controller.app import picture
 from controller.domain import names
 from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
-from controller.domain.outcome import Refused
+from controller.domain.outcome import Outcome, Refused
 from controller.domain.plan import Explanation, Launch, Plan
 from controller.domain.policy import Deadlines, Policy, Pool
+from controller.domain.switching import Switch, Switched
 from controller.fleet import sweep
 from controller.fleet.account import Account as OurAccount
 from controller.fleet.engine import Fleet
@@ -66,6 +67,16 @@ class Heard:
 
     def removed(self, machine: Machine, cost: Any) -> None:
         self._add("removed", machine, cost)
+
+    def switched(self, switch: Switch, before: Switched, after: Switched) -> None:
+        if after.power is not before.power:
+            self.told.append(("power", switch.name, f"{before.power.value}>{after.power.value}"))
+
+    def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None:
+        self.told.append(("acknowledged", switch.name, "on" if on else "off"))
+
+    def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None:
+        self.told.append(("not acknowledged", switch.name, type(outcome).__name__))
 
 
 class Controller:

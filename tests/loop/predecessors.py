@@ -178,10 +178,12 @@ def loaded(stage: Stage, environ: Mapping[str, str], *, text: str | None = None,
 
 
 @asynccontextmanager
-async def running(stage: Stage, settings: Loaded) -> AsyncIterator[Life]:
+async def running(
+    stage: Stage, settings: Loaded, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[Life]:
     now = Hurried()
     connection = await make_connection(stage.kubeconfig, {}, now)
-    program = await prepare(settings, connection, make_cloud(settings.settings, now), now, identity="life")
+    program = await prepare(settings, connection, make_cloud(settings.settings, now), now, identity="life", environ=environ or {})
     life = Life(stage, program)
     life.strangers = await life._everything()
     life.tap()

@@ -83,7 +83,7 @@ async def test_the_go_providers_configuration_drives_machines_and_takes_over_its
         environ = {"DATACRUNCH_CLUSTER_CONFIG_JSON": past.DATACRUNCH}
         settings = past.loaded(stage, environ, flags=past.DATACRUNCH_FLAGS)
         assert settings.dialect == "datacrunch"
-        stage.cluster.settings.change({"gpus_by_host": {"home-gpu-nodes-*": 7}})
+        stage.cluster.settings.change({"gpus_sliced": {"*gpu-nodes-*": 7}})
         async with past.running(stage, settings) as life:
             tolerations = [{"key": "gpu-node", "operator": "Exists", "effect": "NoSchedule"}]
             node = await carries_a_pod(life, stage, 7, tolerations=tolerations, nodeSelector={"nodepool": "gpu"})
@@ -103,7 +103,7 @@ async def test_verdas_own_providers_configuration_drives_machines_and_takes_over
         await old.registered()
         settings = past.loaded(stage, past.verdacloud(), flags=past.VERDACLOUD_FLAGS)
         assert settings.dialect == "verdacloud"
-        async with past.running(stage, settings) as life:
+        async with past.running(stage, settings, past.VERDACLOUD_JOIN) as life:
             tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
             node = await carries_a_pod(
                 life, stage, 1, tolerations=tolerations, nodeSelector={"verda.com/node-group": "gpu-workers", "team": "ai"}
@@ -111,7 +111,12 @@ async def test_verdas_own_providers_configuration_drives_machines_and_takes_over
             assert node["metadata"]["labels"]["env"] == "production"
             await is_taken_over(life, stage, settings, "verdacloud", old)
             await past.ready(life, 2)
-            await life.end()
+            try:
+                await life.end(within=20)
+            finally:
+                st = await stage.bill()
+                print("LEFT", [(p, x.get("hostname") or x.get("name"), x.get("status"), life.ours(x)) for p in ("instances","volumes","trash","scripts") for x in st[p]])
+                print(life.program.fleet.machines(), life.program.loop.plan.machines, life.program.fleet.reports, life.program.loop.problems())
             assert len(life.posts) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,27 @@ def test_a_machine_that_comes_back_in_time_keeps_its_pods(town: Town) -> None:
     assert taints(town.node("m")) == set()
     town.run(400)
     assert "deletionTimestamp" not in town.pod("p")["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("first_goes", "apart"), [(True, 0), (False, 0), (True, 50), (False, 50), (False, 95)]
+)
+def test_of_two_machines_with_one_name_the_one_that_is_left_keeps_the_node(
+    town: Town, first_goes: bool, apart: float
+) -> None:
+    twins = [replace(machine("m"), id="id-first"), replace(machine("m"), id="id-second")]
+    town.world.boot(twins[0])
+    town.run(apart)
+    town.world.boot(twins[1])
+    town.run(65)
+    town.world.gone(twins[0 if first_goes else 1].id)
+    town.run(200)
+    node = town.node("m")
+    assert condition(node, "Ready")["status"] == "True"
+    assert node["status"]["allocatable"][GPU] == "1"
+    town.add_pod("p", requests={GPU: 1})
+    town.run(5)
+    assert town.pod("p")["status"]["phase"] == "Running"
 
 
 def test_a_deleted_node_does_not_come_back_unless_its_kubelet_restarts(town: Town) -> None:

@@ -69,7 +69,7 @@ def translate(
     chosen = _chosen(dialect, source, tree, flags)
     draft = Draft(chosen, problems=problems, warnings=warnings)
     if source is not None:
-        draft.files = [source.where] if "=" not in source.where and os.path.exists(source.where) else []
+        draft.files = [source.where] if os.path.exists(source.where) else []
     if chosen == NATIVE:
         draft.tree = tree
         return draft

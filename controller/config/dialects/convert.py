@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, SecretStr
 
+from controller.config.errors import one_line
 from controller.config.load import Loaded
 from controller.config.settings import Settings
 from controller.config.values import Path
@@ -22,17 +23,13 @@ _LEFT_OUT = frozenset({("verda", "client_id"), ("verda", "client_secret")})
 
 def as_yaml(loaded: Loaded) -> str:
     """The text of a settings file."""
-    notes = {path: _one_line(note) for path, note in loaded.draft.notes.items()}
+    notes = {path: one_line(note) for path, note in loaded.draft.notes.items()}
     lines = [f"# Converted from a configuration of {loaded.dialect}."]
-    lines += [f"# {_one_line(line)}" for line in loaded.warnings]
+    lines += [f"# {one_line(line)}" for line in loaded.warnings]
     values = _values(loaded.settings, ())
     if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
         values.pop("namespace", None)
     return "\n".join([*lines, *_map(values, (), notes, 0)]) + "\n"
-
-
-def _one_line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _values(model: BaseModel, path: Path) -> dict[str, Any]:

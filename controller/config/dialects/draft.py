@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.config.errors import Places, Problem
+from controller.config.errors import Places, Problem, one_line
 from controller.config.paths import show_path, suggestion
 from controller.config.sources import Tree
 from controller.config.values import Path
@@ -43,7 +43,7 @@ class Draft:
         self.problems.append(Problem(theirs, value, expected, where))
 
     def warn(self, where: str, theirs: str, what: str) -> None:
-        self.warnings.append(f"{where}: {theirs}: {what}" if theirs else f"{where}: {what}")
+        self.warnings.append(one_line(f"{where}: {theirs}: {what}" if theirs else f"{where}: {what}"))
 
     def theirs(self, problem: Problem) -> Problem:
         """The problem with the key that stands in the predecessor's file."""

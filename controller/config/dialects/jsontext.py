@@ -7,6 +7,7 @@ twice is an error too: one of both would silently win.
 
 from __future__ import annotations
 
+import math
 import re
 from json import JSONDecodeError
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -17,7 +18,7 @@ from controller.config.paths import show_path
 from controller.config.values import Path
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,2})?(?![0-9A-Za-z.])")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?(?![0-9A-Za-z.])")
 _WORDS = {"true": True, "false": False, "null": None}
 _DEEPEST = 50
 _MOST = 100_000
@@ -79,9 +80,12 @@ class _Reader:
             raise self.stop(
                 "a JSON value: an object, a list, a text in double quotes, a number, true, false or null"
             )
+        found = float(number[0]) if number[1] or number[2] else int(number[0])
+        if isinstance(found, float) and not math.isfinite(found):
+            raise self.stop("a number of a sensible size")
         self._at = number.end()
         self._skip()
-        return float(number[0]) if number[1] or number[2] else int(number[0])
+        return found
 
     def _string(self) -> str:
         try:

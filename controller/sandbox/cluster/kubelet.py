@@ -80,10 +80,21 @@ class Machines:
         name = kubelet.join.node
         if self.by_node.get(name) is kubelet:
             del self.by_node[name]
-        if was_alive:
+            was_alive = was_alive and not self._hand_over(name)
+        if was_alive and name not in self.by_node:
             self.silent.add(name)
             wait = self.settings.scaled(self.settings.node_grace)
             self.agenda.after(wait, lambda: self._fall_silent(name))
+
+    def _hand_over(self, name: str) -> bool:
+        """Where two machines wrote to one Node, the one that is left goes on writing; whether there is one."""
+        left = [one for one in self.on.values() if one.alive and one.join.node == name]
+        for kubelet in left[:1]:
+            self.by_node[name] = kubelet
+            if kubelet.phase != "registered":
+                self._set_ready(name)
+            self.write_gpus(kubelet)
+        return bool(left)
 
     def restart(self, machine_id: str) -> None:
         """The kubelet starts again: a Node that was deleted comes back."""
@@ -155,13 +166,16 @@ class Machines:
         if node is not None:
             self.recorder.tell(NODES, node, reason, text, source)
 
-    def _get_ready(self, kubelet: Kubelet) -> None:
+    def _set_ready(self, name: str) -> bool:
         def change(node: Obj) -> None:
             set_conditions(
                 node["status"], nodeinfo.conditions(self.store.now(), is_ready=True), self.store.now()
             )
 
-        if self.store.modify(NODES, ("", kubelet.join.node), change) is None:
+        return self.store.modify(NODES, ("", name), change) is not None
+
+    def _get_ready(self, kubelet: Kubelet) -> None:
+        if not self._set_ready(kubelet.join.node):
             return
         kubelet.phase = "ready"
         name = kubelet.join.node
@@ -185,7 +199,8 @@ class Machines:
             return
         host, settings = kubelet.machine.hostname, self.settings
         found = first_matching(host, settings.gpus_fewer)
-        listed = kubelet.machine.gpus if found is None else min(found, kubelet.machine.gpus)
+        whole = first_matching(host, settings.gpus_sliced) or kubelet.machine.gpus
+        listed = whole if found is None else min(found, whole)
         lost = first_matching(host, settings.gpus_lost) or 0
         if settings.gpus_lost_after and not lose:
             lost = 0

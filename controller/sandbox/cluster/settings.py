@@ -33,6 +33,9 @@ class Settings:
     never_ready: list[str] = field(default_factory=list)
     gpus_never: list[str] = field(default_factory=list)
     gpus_fewer: dict[str, int] = field(default_factory=dict)  # pattern -> GPUs that are found at all
+    gpus_sliced: dict[str, int] = field(
+        default_factory=dict
+    )  # pattern -> devices that its GPUs are cut into (MIG)
     gpus_lost: dict[str, int] = field(default_factory=dict)  # pattern -> GPUs that turn unhealthy
     gpus_lost_after: float = 0.0  # once they had appeared
     job_batch: int = 500  # pods that a Job's controller creates at once

@@ -1,0 +1,171 @@
+"""Power endpoints over HTTP: one call each, without repetition, and what came of it.
+
+A connection is never used twice: a server that closes an idle one leaves in doubt whether a call was read. Redirects
+are not followed, since credentials would go along. Certificates are read again when they change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from controller.cloud.webhook.calls import Keys, Request, Target, outcome_of, power_of, to_ask, to_switch
+from controller.domain.outcome import Outcome, Refused, Unknown
+from controller.domain.reason import Reason
+
+log = logging.getLogger("gpu_autoscaler.switches")
+
+Read = Callable[[], Awaitable[str]]
+_LONGEST_STATUS = 65_536
+
+
+class Unreadable(Exception):
+    """A credential or certificate cannot be read now; the message names it and never shows it."""
+
+
+class Sources(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a webhook's credentials and certificates come from, each read right before a call."""
+
+    bearer: Read | None = None
+    password: Read | None = None
+    key: Read | None = None
+    signing: Read | None = None
+    ca: Read | None = None
+    certificate: Read | None = None
+    private_key: Read | None = None
+
+
+class HttpEndpoints:
+    def __init__(
+        self, targets: Mapping[str, Target], sources: Mapping[str, Sources], clock: Callable[[], float]
+    ) -> None:
+        """Both by the machine's name."""
+        self._targets = targets
+        self._sources = sources
+        self._clock = clock
+        self._contexts: dict[tuple[str, str, str], ssl.SSLContext] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
+        target = self._targets[machine]
+        where = _host(target.on if on else target.off)
+        try:
+            keys, context = await self._prepared(machine)
+        except Unreadable as error:
+            return Refused(Reason.UNAVAILABLE, str(error))
+        request = to_switch(target, on, key, keys, self._clock())
+        try:
+            async with self._send(target, request, context) as answer:
+                return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError) as error:
+            return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
+        except TimeoutError:
+            return Unknown(f"{where} did not answer within {target.way.timeout:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return Unknown(f"{where} broke off ({_words(error)})")
+
+    async def ask(self, machine: str) -> str:
+        target = self._targets[machine]
+        if not target.status:
+            return ""
+        try:
+            keys, context = await self._prepared(machine)
+            request = to_ask(target, keys, self._clock())
+            async with self._send(target, request, context) as answer:
+                if answer.status != 200:
+                    log.info("status endpoint", extra={"machine": machine, "status": answer.status})
+                    return ""
+                async with asyncio.timeout(target.way.timeout):
+                    return power_of(target.way, await answer.content.read(_LONGEST_STATUS))
+        except (Unreadable, aiohttp.ClientError, TimeoutError, OSError) as error:
+            log.info("status endpoint", extra={"machine": machine, "error": _words(error)})
+            return ""
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def _send(
+        self, target: Target, request: Request, context: ssl.SSLContext | None
+    ) -> aiohttp.client._RequestContextManager:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=True, limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+            )
+        way = target.way
+        return self._session.request(
+            request.method,
+            request.url,
+            data=request.body or None,
+            headers=request.headers,
+            allow_redirects=False,
+            ssl=context if context is not None else True,
+            server_hostname=(way.server_name or None) if request.url.startswith("https") else None,
+            timeout=aiohttp.ClientTimeout(total=way.timeout, sock_connect=way.timeout * 0.8),
+        )
+
+    async def _prepared(self, machine: str) -> tuple[Keys, ssl.SSLContext | None]:
+        sources = self._sources.get(machine, Sources())
+
+        async def read(source: Read | None) -> str:
+            return (await source()).strip("\r\n") if source is not None else ""
+
+        keys = Keys(
+            bearer=await read(sources.bearer),
+            password=await read(sources.password),
+            key=await read(sources.key),
+            signing=await read(sources.signing),
+        )
+        parts = (await read(sources.ca), await read(sources.certificate), await read(sources.private_key))
+        if not any(parts):
+            return keys, None
+        if parts not in self._contexts:
+            self._contexts.clear()
+            self._contexts[parts] = await asyncio.to_thread(_context, *parts)
+        return keys, self._contexts[parts]
+
+
+def _context(ca: str, certificate: str, key: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cadata=ca + "\n" if ca else None)
+    except (ssl.SSLError, ValueError):
+        raise Unreadable("tls.ca holds no certificate that can be read (PEM)") from None
+    if certificate:
+        # The library reads this pair from files only; nobody else may, and they are gone at once.
+        handle, path = tempfile.mkstemp(prefix="gpu-autoscaler-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(f"{certificate}\n{key}\n")
+            context.load_cert_chain(path, password=lambda: "")
+        except (ssl.SSLError, OSError, ValueError):
+            raise Unreadable("tls.certificate and tls.key are no pair that can be read (PEM)") from None
+        finally:
+            os.unlink(path)
+    return context
+
+
+def _host(url: str) -> str:
+    """Of an address no more than this is ever told: the rest may be a secret of its own."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, Unreadable):
+        return str(error)
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return str(cause.strerror)
+    return type(error).__name__

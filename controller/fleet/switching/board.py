@@ -1,0 +1,326 @@
+"""The switched machines of the fleet: what planning is told of them, and who is told what happens.
+
+As in the fleet's engine, what is seen is judged by pure functions, the changed records are stored, and only then
+calls go out. A machine that is no longer in the settings is forgotten as it is: nobody says how to switch it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from controller.cluster.protocol import View
+from controller.domain import names
+from controller.domain.cloudthings import Offer
+from controller.domain.kube import Node
+from controller.domain.machine import Machine
+from controller.domain.plan import Refusal
+from controller.domain.policy import Policy, Pool
+from controller.domain.reason import SENTENCES, Reason
+from controller.domain.resources import Resources
+from controller.domain.switching import DAY, Own, Power, Stay, Switch, Switched, as_machine
+from controller.fleet.ledger import Ledger
+from controller.fleet.listener import Listener
+from controller.fleet.switching.life import Seen, first, step, taint_wanted
+from controller.fleet.switching.turning import Turning
+from controller.fleet.usable import in_use
+from controller.planning.predict import gpu_resources
+
+log = logging.getLogger("gpu_autoscaler.fleet")
+
+_HOLD = 60.0  # what holds a machine back lasts at least until the next look
+_TELLS = 120.0  # an answer of a status endpoint is believed that long
+
+
+class Switchboard:
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        ledger: Ledger,
+        turning: Turning,
+        view: View,
+        listener: Listener,
+        clock: Callable[[], float],
+        rng: random.Random,
+    ) -> None:
+        self.policy = policy
+        self.turning = turning
+        self._ledger = ledger
+        self._view = view
+        self._listener = listener
+        self._clock = clock
+        self._rng = rng
+        self._told: dict[str, tuple[str, float]] = {}  # by machine: what its status endpoint said, and when
+
+    # -- questions ------------------------------------------------------------------------------
+
+    @property
+    def switches(self) -> tuple[Switch, ...]:
+        return self.policy.switches
+
+    def switch(self, name: str) -> Switch | None:
+        return next((switch for switch in self.switches if switch.name == name), None)
+
+    def records(self) -> list[tuple[Switch, Switched]]:
+        return [
+            (switch, self._ledger.switched[switch.name])
+            for switch in self.switches
+            if switch.name in self._ledger.switched
+        ]
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Those that are not off."""
+        found = (as_machine(record, switch) for switch, record in self.records())
+        return tuple(sorted((m for m in found if m is not None), key=lambda m: m.name))
+
+    @property
+    def busy(self) -> bool:
+        return any(record.changing for _, record in self.records())
+
+    def offers(self) -> tuple[Offer, ...]:
+        """Those that are off, or are going to be."""
+        return tuple(s.offer for s, r in self.records() if r.power in (Power.OFF, Power.FALLING))
+
+    def own(self) -> dict[str, Own]:
+        now = self._clock()
+        return {
+            switch.name: Own(power=record.power.value, face=record.face, stays=_stays(switch, record, now))
+            for switch, record in self.records()
+        }
+
+    def refusals(self) -> list[Refusal]:
+        """Why a machine that is off is not switched on now."""
+        now = self._clock()
+        found = []
+        for switch, record in self.records():
+            why = _hindrance(switch, record, self._view.node(switch.name), now)
+            if why is not None:
+                found.append(
+                    Refusal(offer=switch.offer.key, reason=why.reason, until=why.until, message=why.message)
+                )
+        return found
+
+    def reports(self) -> dict[str, str]:
+        """What a person should look at."""
+        bad = (
+            Reason.OFF_DEADLINE,
+            Reason.ON_DEADLINE,
+            Reason.GPU_DEADLINE,
+            Reason.GPU_LOST,
+            Reason.SWITCH_FAILED,
+        )
+        return {
+            switch.name: f"{switch.name}: {record.note or SENTENCES[record.reason]} ({record.reason.value})"
+            for switch, record in self.records()
+            if record.reason in bad
+        }
+
+    # -- following ------------------------------------------------------------------------------
+
+    async def ask(self) -> bool:
+        """Ask the status endpoints, of those that have one. Whether any answer is new."""
+        asked = [switch.name for switch in self.switches if switch.asked]
+        answers = await asyncio.gather(*(self.turning.ask(name) for name in asked))
+        new = False
+        for name, told in zip(asked, answers, strict=True):
+            new = new or self._told.get(name, ("", 0.0))[0] != told
+            self._told[name] = (told, self._clock())
+        return new
+
+    def judge(self) -> None:
+        """Follow every machine by what is seen now; the records are stored by the caller."""
+        now = self._clock()
+        for name in self._ledger.switched.keys() - {switch.name for switch in self.switches}:
+            log.info("a switched machine is no longer in the settings", extra={"machine": name})
+            self._ledger.drop_switched(name)
+        for switch in self.switches:
+            seen = self._seen(switch, now)
+            before = self._ledger.switched.get(switch.name)
+            if before is None:
+                if not self._view.synced:
+                    continue
+                before = first(switch, seen, now)
+            after = step(before, seen, switch, self.policy.deadlines, now)
+            self._ledger.put_switched(after)
+            self._noticed(switch, before, after)
+
+    def _noticed(self, switch: Switch, before: Switched, after: Switched) -> None:
+        if after.power is before.power and after.reason is before.reason:
+            return
+        log.info(
+            "switched machine",
+            extra={
+                "machine": switch.name,
+                "from": before.power.value,
+                "to": after.power.value,
+                "why": after.note,
+            },
+        )
+        self._listener.switched(switch, before, after)
+
+    def _seen(self, switch: Switch, now: float) -> Seen:
+        node = self._view.node(switch.name)
+        told, at = self._told.get(switch.name, ("", 0.0))
+        declared = self.policy.gpu_resources
+        return Seen(
+            node=node,
+            busy=node is not None and any(in_use(pod, declared) for pod in self._view.pods_on(switch.name)),
+            told=told if 0 <= now - at <= _TELLS else "",
+            promised=_promised(switch),
+        )
+
+    def follow(self) -> None:
+        """Whatever a machine's record calls for, unless it is being done already."""
+        now = self._clock()
+        for switch, record in self.records():
+            seen = self._seen(switch, now)
+            self.turning.follow(self.policy, switch, record)
+            wanted = taint_wanted(record, seen, now)
+            if seen.node is not None and wanted is not None:
+                self.turning.taint(switch, seen.node, wanted)
+
+    # -- what drivers ask for -------------------------------------------------------------------
+
+    def request(self, name: str, pods: tuple[str, ...]) -> bool:
+        """Switch it on. The record exists from now on, so no later plan switches another one on for these pods."""
+        switch, record = self.switch(name), self._ledger.switched.get(name)
+        now = self._clock()
+        if switch is None or record is None or record.power is not Power.OFF:
+            return False
+        if _hindrance(switch, record, self._view.node(name), now) is not None:
+            return False
+        call = "".join(self._rng.choice(names.INTENT_ALPHABET) for _ in range(names.INTENT_LENGTH))
+        after = replace(
+            record,
+            power=Power.RISING,
+            call=call,
+            again=0,
+            pods=pods,
+            wanted_at=now,
+            called_at=0.0,
+            acked_at=0.0,
+            unsure=False,
+            tries=0,
+            node_ready_at=0.0,
+            gpus_seen_at=0.0,
+            down_at=0.0,
+            hand_until=0.0,
+            node_goes=False,
+            reason=None,
+            note="",
+            ons=(*(at for at in record.ons if at > now - DAY), now),
+        )
+        self._ledger.put_switched(after)
+        self._noticed(switch, record, after)
+        self.turning.follow(self.policy, switch, after)
+        return True
+
+    def retire(self, name: str, reason: Reason, message: str) -> None:
+        switch, record = self.switch(name), self._ledger.switched.get(name)
+        if switch is not None and record is not None and record.power is Power.ON:
+            self._disappointed(record)
+            self.turning.retire(self.policy, switch, reason, message)
+
+    def _disappointed(self, record: Switched) -> None:
+        """Pods that it was switched on for and that still wait: what fits there would keep it."""
+        for pod in self._view.waiting_pods():
+            if (
+                pod.key in record.pods
+                and pod.unschedulable_since is not None
+                and pod.created <= record.wanted_at
+            ):
+                self._ledger.disappoint(pod.identity, record.name)
+
+    def knows(self, name: str) -> bool:
+        return self.switch(name) is not None
+
+
+def _promised(switch: Switch) -> Resources:
+    return gpu_resources(Pool(name=switch.name, max=1, resources=switch.resources), switch.gpus)
+
+
+def _lately(record: Switched, now: float) -> tuple[float, ...]:
+    return tuple(at for at in record.ons if at > now - DAY)
+
+
+def _hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -> Stay | None:
+    """Why it is not switched on now."""
+    if record.power is Power.FALLING:
+        words = record.note if record.reason is Reason.OFF_DEADLINE else "it is being switched off"
+        return Stay(now + _HOLD, Reason.SWITCHING_OFF, words)
+    if record.power is not Power.OFF:
+        return None
+    lately = _lately(record, now)
+    found: Iterable[Stay] = (
+        Stay(
+            record.refused_until,
+            record.reason or Reason.SWITCH_FAILED,
+            f"{(record.note or SENTENCES[record.reason or Reason.SWITCH_FAILED]).rstrip('.')}; it is tried again later",
+        ),
+        Stay(
+            record.hand_until,
+            Reason.SWITCHED_BY_HAND,
+            f"{record.note or 'somebody else switched it'}; it is left alone for a while (left_alone_for)",
+        ),
+        Stay(
+            record.off_since + switch.min_off if record.off_since else 0.0,
+            Reason.MIN_OFF,
+            f"it was switched off a moment ago (min_off is {switch.min_off:g} s)",
+        ),
+        Stay(
+            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
+            Reason.SWITCH_LIMIT,
+            f"it was switched on {switch.per_day} times in 24 hours, as often as switches_per_day allows",
+        ),
+        Stay(
+            now + _HOLD if node is not None and node.unschedulable else 0.0,
+            Reason.PAUSED,
+            "its Node is cordoned",
+        ),
+        Stay(
+            now + _HOLD
+            if node is not None and node.annotations.get(names.PAUSE) in ("scale-up", "all")
+            else 0.0,
+            Reason.PAUSED,
+            f"its Node says {names.PAUSE}",
+        ),
+    )
+    return next((stay for stay in found if stay.until > now), None)
+
+
+def _stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:
+    """Why an idle machine that is on stays on."""
+    lately = _lately(record, now)
+    found = (
+        Stay(
+            now + _HOLD if record.down_at else 0.0,
+            Reason.SWITCHED_BY_HAND,
+            "its Node is not Ready: somebody else may be switching it off; nothing is decided about it",
+        ),
+        Stay(
+            record.on_since + switch.min_on,
+            Reason.MIN_ON,
+            f"idle; it stays on for min_on ({switch.min_on:g} s)",
+        ),
+        Stay(
+            record.hand_until,
+            Reason.SWITCHED_BY_HAND,
+            "idle; somebody else switched it on, and it is left alone for a while (left_alone_for)",
+        ),
+        Stay(
+            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
+            Reason.SWITCH_LIMIT,
+            f"idle; it was switched on {switch.per_day} times in 24 hours, so it is left on (switches_per_day)",
+        ),
+        Stay(
+            record.refused_until,
+            Reason.SWITCH_FAILED,
+            f"idle; {record.note.rstrip('.')}; it is tried again later",
+        ),
+    )
+    return tuple(stay for stay in found if stay.until > now)

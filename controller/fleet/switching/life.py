@@ -1,0 +1,272 @@
+"""The life of a switched machine as a pure transition: `(record, what is seen, now) -> record`.
+
+An acknowledgement proves nothing: a machine is on when its Node is Ready with its GPUs, and off when its Node has
+ceased to be Ready (and its status endpoint, where there is one, agrees). Whatever changes without a call of ours
+was done by hand, or by the hardware; it is written down and left alone for a while.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.domain.kube import Node, Taint
+from controller.domain.policy import Deadlines
+from controller.domain.reason import SENTENCES, Reason
+from controller.domain.resources import Resources
+from controller.domain.switching import DAY, Face, Power, Switch, Switched
+from controller.fleet.usable import lacking
+
+# A Node that stops being Ready for a moment is not off; kubelets miss a heartbeat now and then.
+DARK = 30.0
+# A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
+PATIENCE = 120.0
+# Why a machine that is on is of no use.
+USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
+_MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the world shows of one machine."""
+
+    node: Node | None = None
+    busy: bool = False  # some pod there uses its accelerators
+    told: str = ""  # by its status endpoint, lately: on | off; "": nothing that is known
+    promised: Resources = {}  # the accelerators that its Node must offer
+
+    @property
+    def up(self) -> bool:
+        return self.node is not None and self.node.ready and not self.node.deleting
+
+
+def first(switch: Switch, seen: Seen, now: float) -> Switched:
+    """A machine that no record speaks of. Nothing was switched yet, so nobody's hand is suspected."""
+    if not seen.up:
+        return Switched(name=switch.name)
+    return Switched(name=switch.name, power=Power.RISING, wanted_at=now)
+
+
+def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    """Follow the machine as far as what is seen carries it."""
+    record = _no_later_than(record, now)
+    for _ in Power:
+        after = _once(record, seen, switch, limits, now)
+        if after == record:
+            break
+        record = after
+    return record
+
+
+def _no_later_than(record: Switched, now: float) -> Switched:
+    """What lies in the future was written before the clock was set back: it counts from now on."""
+    later = {name: now for name in _MOMENTS if getattr(record, name) > now}
+    ons = tuple(min(at, now) for at in record.ons if min(at, now) > now - DAY)
+    if not later and ons == record.ons:
+        return record
+    return replace(record, ons=ons, **later)
+
+
+def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    match record.power:
+        case Power.OFF:
+            return _off(record, seen, switch, now)
+        case Power.RISING:
+            return _rising(record, seen, switch, limits, now)
+        case Power.ON:
+            return _on(record, seen, switch, limits, now)
+        case Power.FALLING:
+            return _falling(record, seen, switch, now)
+        case _:
+            return record
+
+
+def _off(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
+    if not seen.up or seen.told == "off":
+        return record
+    # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
+    ours = bool(record.rose_at) and now - record.rose_at < 2 * switch.on_within
+    return replace(
+        record,
+        power=Power.RISING,
+        call="",
+        pods=(),
+        wanted_at=now,
+        called_at=0.0,
+        acked_at=0.0,
+        unsure=False,
+        tries=0,
+        node_ready_at=0.0,
+        gpus_seen_at=0.0,
+        down_at=0.0,
+        node_goes=False,
+        hand_until=record.hand_until if ours else now + switch.left_alone,
+        reason=None if ours else Reason.SWITCHED_BY_HAND,
+        note="" if ours else "somebody else switched it on",
+    )
+
+
+def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    node = seen.node
+    if not seen.up or node is None:
+        if record.node_ready_at:
+            record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0)
+        if now <= record.wanted_at + switch.on_within:
+            return record
+        if not record.call:  # nobody here wanted it; it went away again
+            return off(record, now)
+        return failed(record, Reason.ON_DEADLINE, limits, now)
+    if not record.node_ready_at:
+        return replace(record, node_ready_at=now)
+    lack = lacking(seen.promised, node)
+    if not lack:
+        if not record.gpus_seen_at:
+            return replace(record, gpus_seen_at=now)
+        if now - record.gpus_seen_at < limits.gpu_settle:
+            return record
+        return replace(
+            record,
+            power=Power.ON,
+            on_since=now,
+            gpus_lost_at=0.0,
+            down_at=0.0,
+            failures=0,
+            refused_until=0.0,
+            reason=None,
+            note="",
+            face=face_of(node),
+        )
+    if record.gpus_seen_at:
+        record = replace(record, gpus_seen_at=0.0)
+    if now > record.node_ready_at + limits.gpu and now >= record.hand_until:
+        return failed(record, Reason.GPU_DEADLINE, limits, now, f"its node never offered {', '.join(lack)}")
+    return record
+
+
+def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    node = seen.node
+    if not seen.up or node is None:
+        if not record.down_at:
+            return replace(record, down_at=now)
+        # It may be cut off from the network and hard at work: it is believed to be off, and nothing is done to it.
+        if now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
+            return replace(
+                off(record, now),
+                hand_until=now + switch.left_alone,
+                reason=Reason.SWITCHED_BY_HAND,
+                note="somebody else switched it off, or it failed",
+            )
+        return record
+    if record.down_at:
+        record = replace(record, down_at=0.0)
+    lack = lacking(seen.promised, node)
+    if not lack:
+        if record.gpus_lost_at:
+            record = replace(record, gpus_lost_at=0.0)
+        face = face_of(node)
+        return record if record.face == face else replace(record, face=face)
+    if not record.gpus_lost_at:
+        return replace(record, gpus_lost_at=now)
+    if now > record.gpus_lost_at + limits.gpu_lost and now >= record.hand_until and not seen.busy:
+        return failed(record, Reason.GPU_LOST, limits, now, f"its node offers {', '.join(lack)}")
+    return record
+
+
+def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
+    if seen.up:
+        record = replace(record, down_at=0.0) if record.down_at else record
+        if not record.called_at or now <= record.called_at + switch.off_within:
+            return record
+        words = SENTENCES[Reason.OFF_DEADLINE]
+        keeps = record.reason in USELESS
+        return replace(
+            record,
+            again=record.again + 1,
+            called_at=0.0,
+            acked_at=0.0,
+            tries=0,
+            reason=record.reason if keeps else Reason.OFF_DEADLINE,
+            note=record.note if keeps else words,
+        )
+    if not record.down_at:
+        return replace(record, down_at=now)
+    if not record.called_at or now < record.down_at + DARK:
+        return record
+    if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
+        return record  # its endpoint does not say so yet, or does not answer
+    record = replace(off(record, now), node_goes=switch.delete_node)
+    if record.reason in USELESS:
+        return record  # why is told until it is tried again
+    return replace(record, reason=None, note="", failures=0, refused_until=0.0)
+
+
+def off(record: Switched, now: float) -> Switched:
+    """It is off, for whatever reason; what it was called for is over."""
+    return replace(
+        record,
+        power=Power.OFF,
+        pods=(),
+        called_at=0.0,
+        acked_at=0.0,
+        unsure=False,
+        tries=0,
+        again=0,
+        on_since=0.0,
+        off_since=now,
+        node_ready_at=0.0,
+        gpus_seen_at=0.0,
+        gpus_lost_at=0.0,
+        down_at=0.0,
+        drain_at=0.0,
+    )
+
+
+def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note: str = "") -> Switched:
+    """It is of no use, and has to be off before it is tried again. A Node that is Ready is drained first."""
+    failures = record.failures + 1
+    drains = reason is not Reason.ON_DEADLINE
+    return replace(
+        record,
+        power=Power.DRAINING if drains else Power.FALLING,
+        wanted_at=record.wanted_at if drains else now,
+        drain_at=now if drains else 0.0,
+        failures=failures,
+        refused_until=now + pause_after(failures, limits),
+        reason=reason,
+        note=note or SENTENCES[reason],
+        again=0,
+        called_at=0.0,
+        acked_at=0.0,
+        unsure=False,
+        tries=0,
+        down_at=0.0,
+    )
+
+
+def pause_after(failures: int, limits: Deadlines) -> float:
+    return min(limits.backoff_most, limits.backoff_first * 2.0 ** min(failures - 1, 16))
+
+
+def face_of(node: Node) -> Face:
+    return Face(labels=dict(node.labels), taints=_lasting(node), allocatable=dict(node.allocatable))
+
+
+def _lasting(node: Node) -> tuple[Taint, ...]:
+    return tuple(t for t in node.taints if not t.key.startswith(("gpu-autoscaler/", "node.kubernetes.io/")))
+
+
+def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
+    """Whether our hard taint belongs on its Node; None: it stays as it is.
+
+    It stays until the machine is of use: between the call that switches it off and the Node that is not Ready any
+    more pods would be bound there. A Node that is Ready and shows no GPU at all takes no GPU pod either; there the
+    taint gives way after a while, because the pods that bring the GPUs may not tolerate it.
+    """
+    if record.power is Power.ON:
+        return False
+    if record.power in (Power.OFF, Power.FALLING):
+        return True
+    if record.power is Power.RISING and seen.node is not None and seen.up and record.node_ready_at:
+        shown = any(seen.node.allocatable.get(name, 0) for name in seen.promised)
+        if not shown and now >= record.node_ready_at + PATIENCE:
+            return False
+    return None

@@ -1,0 +1,415 @@
+"""A switched machine from off to on and back: the Node is the proof, and the calls are written down first."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.domain import names
+from controller.domain.reason import Reason
+from controller.domain.switching import Power
+from tests.fleet.fakes import make_node
+from tests.fleet.power import Cabinet, switch
+
+HARD = (names.TAINT_DRAINING, "NoSchedule")
+
+
+def hard(world: Cabinet, name: str = "w1") -> bool:
+    return world.town.nodes[name].has_taint(*HARD)
+
+
+async def test_a_pod_switches_a_machine_on_and_when_it_is_over_the_machine_goes_off() -> None:
+    world = Cabinet(switch("w1", 2))
+    world.room.add("w1", 2)
+    operator = world.begin()
+    await world.run(operator, 20)
+    assert operator.power("w1") is Power.OFF
+    assert hard(world)
+    world.town.add_pod("train", gpus=2)
+    await world.wait_for(operator, "w1", Power.RISING)
+    assert hard(world)
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 10)
+    assert not hard(world)
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert hard(world)
+    assert world.room.broken == []
+    assert (len(world.room.wishes(True)), len(world.room.wishes(False))) == (1, 1)
+    assert [d for what, _, d in operator.heard.told if what == "power"] == [
+        "off>switching_on",
+        "switching_on>on",
+        "on>draining",
+        "draining>switching_off",
+        "switching_off>off",
+    ]
+    assert operator.hands.did("list_pods_on")  # the last look
+
+
+async def test_the_taint_stays_until_the_gpus_are_there() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, show=60.0)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    seen = set()
+    for _ in range(40):
+        await world.run(operator, 5)
+        node = world.town.nodes["w1"]
+        if operator.power("w1") is not Power.ON and node.ready:
+            seen.add((hard(world), node.allocatable.get("nvidia.com/gpu", 0)))
+    assert seen == {(True, 0), (True, 1)}
+
+
+async def test_where_no_gpu_shows_for_long_the_taint_gives_way_to_the_pods_that_bring_them() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, show=300.0)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 60 + 200)
+    assert world.town.nodes["w1"].ready
+    assert world.town.nodes["w1"].allocatable.get("nvidia.com/gpu", 0) == 0
+    assert not hard(world)
+    await world.wait_for(operator, "w1", Power.ON)
+
+
+async def test_an_acknowledgement_without_effect_is_no_machine() -> None:
+    world = Cabinet(switch("w1", 1, on_within=300.0))
+    world.room.add("w1", 1)
+    world.room.faults["w1"] = ["nothing"]
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 250)
+    assert operator.power("w1") is Power.RISING
+    assert len(world.room.wishes(True)) == 1  # it was acknowledged: not asked for twice
+    await world.run(operator, 120)
+    record = operator.record("w1")
+    assert record.reason is Reason.ON_DEADLINE
+    assert len(world.room.wishes(False)) == 1  # so that it is really off when it is tried again
+    assert operator.plan.pods["default/train"].code is Reason.ON_DEADLINE
+    await world.wait_for(operator, "w1", Power.ON)  # after the pause
+    assert len(world.room.wishes(True)) == 2
+
+
+async def test_a_machine_that_does_not_go_off_is_asked_again_and_never_offered_meanwhile() -> None:
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on", stops=False)
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING)
+    await world.run(operator, 300)
+    assert len(world.room.wishes(False)) == 3
+    assert operator.record("w1").reason is Reason.OFF_DEADLINE
+    assert operator.fleet.reports["w1"].startswith("w1: The machine was switched off, and its Node is still")
+    world.town.add_pod("train")
+    await world.run(operator, 100)
+    assert world.town.pods["default/train"].node == ""
+    assert operator.plan.pods["default/train"].code is Reason.SWITCHING_OFF
+    assert hard(world)
+
+
+@pytest.mark.parametrize("fault", ["busy", "lost", "unheard"])
+async def test_a_call_of_unknown_outcome_is_repeated_with_the_same_key(fault: str) -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1)
+    world.room.faults["w1"] = [fault, fault]
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON)
+    assert len(world.room.wishes(True)) == 1
+    assert len([c for c in world.room.calls if c.on]) == 3
+
+
+async def test_while_it_is_not_known_whether_it_comes_no_other_machine_is_switched_on() -> None:
+    world = Cabinet(switch("w1", 1, on_within=300.0), switch("w2", 1))
+    world.room.add("w1", 1)
+    world.room.add("w2", 1)
+    world.room.faults["w1"] = ["busy"] * 5 + ["lost"]
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 280)
+    assert world.room.wishes(True, "w2") == []
+    assert len([c for c in world.room.calls if c.name == "w1"]) == 5
+    await world.run(operator, 60)
+    assert len(world.room.wishes(True, "w2")) == 1
+
+
+@pytest.mark.parametrize(("fault", "calls"), [("refused", 1), ("away", 5)])
+async def test_where_no_call_had_an_effect_another_machine_takes_the_pod(fault: str, calls: int) -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 1))
+    world.room.add("w1", 1)
+    world.room.add("w2", 1)
+    world.room.faults["w1"] = [fault] * 20
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 100)
+    assert len([c for c in world.room.calls if c.name == "w1"]) == calls
+    assert operator.record("w1").reason is Reason.SWITCH_FAILED
+    assert len(world.room.wishes(True, "w2")) == 1
+    await world.wait_for(operator, "w2", Power.ON)
+
+
+async def test_a_machine_that_is_on_at_the_start_is_taken_over_as_it_is() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    assert world.room.calls == []
+    assert not hard(world)
+    world.town.add_pod("train")
+    await world.run(operator, 10)
+    assert world.town.pods["default/train"].node == "w1"
+    assert world.room.calls == []
+
+
+async def test_a_machine_that_somebody_switches_on_is_used_and_left_on_for_a_while() -> None:
+    world = Cabinet(switch("w1", 1, left_alone=1800.0))
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.room.press("w1", True)
+    await world.wait_for(operator, "w1", Power.ON)
+    assert not hard(world) or operator.power("w1") is Power.ON
+    await world.run(operator, 1500)
+    assert operator.power("w1") is Power.ON
+    assert world.room.calls == []
+    assert operator.plan.machines["w1"].code is Reason.SWITCHED_BY_HAND
+    await world.run(operator, 600)
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_a_machine_that_somebody_switches_off_is_left_off_for_a_while() -> None:
+    world = Cabinet(switch("w1", 1, left_alone=1800.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.room.press("w1", False)
+    await world.run(operator, 400)
+    assert operator.power("w1") is Power.OFF
+    world.town.add_pod("train")
+    await world.run(operator, 1200)
+    assert world.room.calls == []
+    assert operator.plan.pods["default/train"].code is Reason.SWITCHED_BY_HAND
+    await world.run(operator, 800)
+    assert len(world.room.wishes(True)) == 1
+
+
+async def test_a_status_endpoint_tells_at_once_that_it_was_switched_off() -> None:
+    world = Cabinet(switch("w1", 1, asked=True))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.room.press("w1", False)
+    await world.run(operator, 20 + 40)
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_it_is_off_only_when_its_status_endpoint_agrees() -> None:
+    world = Cabinet(switch("w1", 1, asked=True, off_within=600.0))
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING)
+    await world.run(operator, 10)
+    box.stop = 300.0  # its kubelet ends at once, and the machine takes its time
+    world.town.lose("w1")
+    await world.run(operator, 120)
+    assert operator.power("w1") is Power.FALLING
+    await world.run(operator, 200)
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_a_pod_that_came_meanwhile_stops_the_call() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.town.work = 10_000
+    pod = world.town.add_pod("hidden", node="w1")
+    operator.hands.not_shown_yet.add(pod.key)  # the watch has not brought it
+    await world.run(operator, 200)
+    assert world.room.calls == []
+    assert "in_use" in operator.heard.of("called_off")
+    assert operator.power("w1") in (Power.ON, Power.DRAINING)
+
+
+async def test_demand_that_returns_during_the_drain_keeps_it_on() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    world.town.add_pod("train")
+    await world.run(operator, 30, step=1.0)
+    assert operator.power("w1") is Power.ON
+    assert world.room.calls == []
+    assert world.town.pods["default/train"].node == "w1"
+
+
+@pytest.mark.parametrize("fault", ["refused", "away"])
+async def test_a_machine_that_cannot_be_switched_off_goes_on_working(fault: str) -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.faults["w1"] = [fault] * (1 if fault == "refused" else 5)
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 10)
+    assert not hard(world)
+    assert len(world.room.calls) == (1 if fault == "refused" else 5)
+    assert operator.plan.machines["w1"].code in (Reason.COOLDOWN, Reason.SWITCH_FAILED)
+    assert "cannot be switched off" in operator.fleet.reports["w1"]
+    world.town.add_pod("train")
+    await world.run(operator, 10)
+    assert world.town.pods["default/train"].node == "w1"
+    await world.wait_for(operator, "w1", Power.OFF)
+
+
+async def test_the_node_object_goes_only_where_that_is_wished() -> None:
+    for wished in (False, True):
+        world = Cabinet(switch("w1", 1, delete_node=wished))
+        world.town.work = 3000.0
+        world.room.add("w1", 1, power="on")
+        operator = world.begin()
+        await world.wait_for(operator, "w1", Power.OFF)
+        await world.run(operator, 20)
+        assert ("w1" in world.town.nodes) is not wished
+        world.town.add_pod("train")
+        await world.wait_for(operator, "w1", Power.ON)
+        await world.run(operator, 30)
+        assert world.town.pods["default/train"].node == "w1"
+
+
+async def test_least_times_on_and_off_hold() -> None:
+    world = Cabinet(switch("w1", 1, min_on=900.0, min_off=300.0), cooldown=0.0)
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("a")
+    await world.wait_for(operator, "w1", Power.ON)
+    on = world.time.now
+    await world.wait_for(operator, "w1", Power.FALLING)
+    assert world.time.now - on >= 900
+    await world.wait_for(operator, "w1", Power.OFF)
+    off = world.time.now
+    world.town.add_pod("b")
+    await world.wait_for(operator, "w1", Power.RISING)
+    assert world.time.now - off >= 300
+
+
+async def test_when_the_days_switches_are_used_up_it_stays_on_and_no_pod_waits() -> None:
+    world = Cabinet(switch("w1", 1, per_day=2), cooldown=0.0)
+    world.room.add("w1", 1)
+    operator = world.begin()
+    for turn in range(2):
+        await world.run(operator, 10)
+        world.town.add_pod(f"p{turn}")
+        await world.wait_for(operator, "w1", Power.ON)
+        if turn == 0:
+            await world.wait_for(operator, "w1", Power.OFF)
+    await world.run(operator, 3600)
+    assert operator.power("w1") is Power.ON
+    assert operator.plan.machines["w1"].code is Reason.SWITCH_LIMIT
+    world.town.add_pod("late")
+    await world.run(operator, 10)
+    assert world.town.pods["default/late"].node == "w1"
+    await world.run(operator, 86400, step=60.0)
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_a_machine_that_fails_over_and_over_is_tried_ever_more_rarely_and_never_beyond_the_day() -> (
+    None
+):
+    world = Cabinet(switch("w1", 1, per_day=5, on_within=60.0))
+    world.room.add("w1", 1, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 12 * 3600, step=20.0)
+    assert len(world.room.wishes(True)) == 5
+    assert operator.plan.pods["default/train"].code in (Reason.SWITCH_LIMIT, Reason.ON_DEADLINE)
+
+
+async def test_a_cordoned_node_is_not_switched_on() -> None:
+    from msgspec.structs import replace
+
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1)
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], unschedulable=True)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.run(operator, 30)
+    assert world.room.calls == []
+    assert operator.plan.pods["default/train"].code is Reason.PAUSED
+
+
+async def test_gpus_that_never_come_end_in_off_and_are_told() -> None:
+    world = Cabinet(switch("w1", 2))
+    world.room.add("w1", 2, gpus_come=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train", gpus=2)
+    await world.wait_for(operator, "w1", Power.FALLING)
+    record = operator.record("w1")
+    assert record.reason is Reason.GPU_DEADLINE
+    assert "nvidia.com/gpu: 0 of 2" in record.note
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert operator.plan.pods["default/train"].code is Reason.GPU_DEADLINE
+
+
+async def test_a_machine_that_loses_gpus_is_kept_by_its_work() -> None:
+    from msgspec.structs import replace
+
+    world = Cabinet(switch("w1", 2))
+    box = world.room.add("w1", 2, power="on")
+    operator = world.begin()
+    world.town.work = 3000.0
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 20)
+    box.gpus = 1
+    node = world.town.nodes["w1"]
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 1})
+    await world.run(operator, 2000)
+    assert operator.power("w1") is Power.ON
+    assert world.room.broken == []
+    await world.run(operator, 2000)
+    assert operator.record("w1").reason is Reason.GPU_LOST
+
+
+async def test_a_machine_that_left_the_settings_is_forgotten_as_it_is() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    from msgspec.structs import replace
+
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 300)
+    assert operator.ledger.switched == {}
+    assert world.room.calls == []
+
+
+async def test_a_node_that_never_was_there_is_registered_by_the_machine() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, node=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    assert operator.power("w1") is Power.OFF
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 20)
+    assert world.town.pods["default/train"].node == "w1"
+    face = operator.record("w1").face
+    assert face is not None
+    assert face.allocatable["nvidia.com/gpu"] == 1
+
+
+async def test_a_foreign_node_of_another_name_is_never_touched() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.town.nodes["other"] = make_node("other", world.time.now - 5000)
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert not [call for call in operator.hands.calls if call[1].split(" ")[0] == "other"]
