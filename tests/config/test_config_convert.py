@@ -56,7 +56,9 @@ words = st.text(st.characters(codec="ascii", exclude_characters="\x00"), min_siz
 
 @given(script=scripts, group=words, label=words)
 @settings(max_examples=40, deadline=None)
-def test_whatever_stands_in_a_configuration_the_converted_one_means_the_same(script: str, group: str, label: str) -> None:
+def test_whatever_stands_in_a_configuration_the_converted_one_means_the_same(
+    script: str, group: str, label: str
+) -> None:
     config: dict[str, Any] = {
         "image_type": "ubuntu-24.04", "startup_script_base64": in_base64("#!/bin/sh\n" + script), "labels": {"a": label},
     }  # fmt: skip

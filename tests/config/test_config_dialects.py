@@ -28,7 +28,10 @@ def ca_verda(**changes: Any) -> str:
 
 
 def datacrunch(**changes: Any) -> dict[str, str]:
-    config: dict[str, Any] = {"image_type": "ubuntu-24.04", "startup_script_base64": in_base64("#!/bin/bash\ntrue\n")}
+    config: dict[str, Any] = {
+        "image_type": "ubuntu-24.04",
+        "startup_script_base64": in_base64("#!/bin/bash\ntrue\n"),
+    }
     config = {key: value for key, value in (config | changes).items() if value is not None}
     return {"DATACRUNCH_CLUSTER_CONFIG_JSON": json.dumps({"node_configs": {"gpu-nodes": config}}, indent=1)}
 
@@ -77,11 +80,21 @@ def test_a_group_of_the_go_provider_becomes_a_pool_with_its_flag_and_script() ->
 def test_a_group_of_verdas_own_provider_overrides_what_is_for_all() -> None:
     settings = documented("verdacloud").settings
     (pool,) = settings.pools
-    assert (pool.name, pool.locations, pool.market, pool.disk_gb) == ("gpu-workers", ("FIN-02",), "spot_only", 200)
+    assert (pool.name, pool.locations, pool.market, pool.disk_gb) == (
+        "gpu-workers",
+        ("FIN-02",),
+        "spot_only",
+        200,
+    )
     assert pool.labels == {
         "verda.com/node-group": "gpu-workers", "env": "production", "hardware": "gpu", "team": "ai",
     }  # fmt: skip
-    assert settings.join["startup-script"].variables == ("MASTER_IP", "MASTER_PORT", "JOIN_TOKEN", "JOIN_HASH_FULL")
+    assert settings.join["startup-script"].variables == (
+        "MASTER_IP",
+        "MASTER_PORT",
+        "JOIN_TOKEN",
+        "JOIN_HASH_FULL",
+    )
 
 
 def test_helm_values_of_the_webhook_controller_become_machines() -> None:
@@ -246,16 +259,24 @@ def test_flags_with_a_counterpart_set_it(flag: str, key: str, value: Any, form: 
 def test_flags_without_a_counterpart_are_told_and_those_of_the_log_are_not() -> None:
     flags = ("--v=4", "--skip-nodes-with-local-storage=false", "--some-new-flag", "--stderrthreshold=info")
     warnings = read(None, datacrunch(), (*ONE_NODE, *flags)).warnings
-    assert [line.split(":")[1].strip() for line in warnings] == ["--skip-nodes-with-local-storage", "--some-new-flag"]
+    assert [line.split(":")[1].strip() for line in warnings] == [
+        "--skip-nodes-with-local-storage",
+        "--some-new-flag",
+    ]
 
 
 def test_a_dotenv_beside_the_file_gives_credentials_and_gives_way_to_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text(f"# credentials\nexport VERDA_CLIENT_ID='from-file'\nVERDA_CLIENT_SECRET={SECRET} # x\n")
+    (tmp_path / ".env").write_text(
+        f"# credentials\nexport VERDA_CLIENT_ID='from-file'\nVERDA_CLIENT_SECRET={SECRET} # x\n"
+    )
     verda = read(CA_VERDA).settings.verda
-    assert (verda.client_id, verda.client_secret and verda.client_secret.get_secret_value()) == ("from-file", SECRET)
+    assert (verda.client_id, verda.client_secret and verda.client_secret.get_secret_value()) == (
+        "from-file",
+        SECRET,
+    )
     assert read(CA_VERDA, {"VERDA_CLIENT_ID": "mine"}).settings.verda.client_id == "mine"
     (tmp_path / ".env").write_text(f"{SECRET}\n")
     assert problems(CA_VERDA) == [".env:1: expected KEY=value"]

@@ -25,13 +25,24 @@ from tests.loop.predecessors import (
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.floats(-1e9, 1e9, width=32), st.text(max_size=8), st.just("FIN-01"), st.just("1")
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(-1e9, 1e9, width=32),
+    st.text(max_size=8),
+    st.just("FIN-01"),
+    st.just("1"),
 )
 trees = st.recursive(
     scalars, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)),
     max_leaves=6,
 )  # fmt: skip
-TEXTS = {"ca-verda": CA_VERDA, "datacrunch": DATACRUNCH, "verdacloud": json.dumps(VERDACLOUD, indent=1), "webhook": HELM}
+TEXTS = {
+    "ca-verda": CA_VERDA,
+    "datacrunch": DATACRUNCH,
+    "verdacloud": json.dumps(VERDACLOUD, indent=1),
+    "webhook": HELM,
+}
 
 
 def ends_well(text: str | None, environ: dict[str, str], flags: tuple[str, ...] = (), **more: Any) -> None:
@@ -77,7 +88,12 @@ def test_a_documented_text_with_a_piece_changed_ends_well(name: str, data: st.Da
     text = TEXTS[name]
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(len(text), start + 30)))
-    piece = data.draw(st.one_of(st.text(max_size=6), st.sampled_from([",", "}", "]", ":", "null", "[]", "{}", "\t", "&a", "*a", "!!x"])))
+    piece = data.draw(
+        st.one_of(
+            st.text(max_size=6),
+            st.sampled_from([",", "}", "]", ":", "null", "[]", "{}", "\t", "&a", "*a", "!!x"]),
+        )
+    )
     mutated = text[:start] + piece + text[end:]
     if name in ("datacrunch", "verdacloud"):
         flags = DATACRUNCH_FLAGS if name == "datacrunch" else VERDACLOUD_FLAGS
@@ -89,7 +105,12 @@ def test_a_documented_text_with_a_piece_changed_ends_well(name: str, data: st.Da
 
 @pytest.mark.parametrize(
     ("key", "dialect"),
-    [("node_groups", "ca-verda"), ("node_configs", "datacrunch"), ("groups", "verdacloud"), ("nodeGroups", "webhook")],
+    [
+        ("node_groups", "ca-verda"),
+        ("node_configs", "datacrunch"),
+        ("groups", "verdacloud"),
+        ("nodeGroups", "webhook"),
+    ],
 )
 @given(value=trees)
 @QUICK
@@ -120,9 +141,15 @@ def test_any_value_of_any_key_of_a_node_configuration_ends_well(value: Any, key:
     ends_well(None, environ, DATACRUNCH_FLAGS)
 
 
-@given(value=trees, key=st.sampled_from([*VERDACLOUD, "additionalVolumes", "startupScriptEnv"]), inner=st.booleans())
+@given(
+    value=trees,
+    key=st.sampled_from([*VERDACLOUD, "additionalVolumes", "startupScriptEnv"]),
+    inner=st.booleans(),
+)
 @QUICK
-def test_any_value_of_any_key_of_verdas_own_configuration_ends_well(value: Any, key: str, inner: bool) -> None:
+def test_any_value_of_any_key_of_verdas_own_configuration_ends_well(
+    value: Any, key: str, inner: bool
+) -> None:
     config = VERDACLOUD | ({"groups": {"gpu-workers": {key: value}}} if inner else {key: value})
     ends_well(None, {"VERDA_CLUSTER_CONFIG": in_base64(config)} | VERDACLOUD_JOIN, VERDACLOUD_FLAGS)
 
@@ -137,11 +164,26 @@ def test_any_command_line_ends_well(words: list[str]) -> None:
     ends_well(None, {"DATACRUNCH_CLUSTER_CONFIG_JSON": DATACRUNCH}, tuple(words))
 
 
-names = st.sampled_from([*MACHINES, "A_INSTANCE_TYPES", "A_NAME", "A_MAX", "A_LABELS", "A_TAINTS", "A_MIN", "_GPU_COUNT", "GPU_COUNT", "A__B_GPU_COUNT"])
+names = st.sampled_from(
+    [
+        *MACHINES,
+        "A_INSTANCE_TYPES",
+        "A_NAME",
+        "A_MAX",
+        "A_LABELS",
+        "A_TAINTS",
+        "A_MIN",
+        "_GPU_COUNT",
+        "GPU_COUNT",
+        "A__B_GPU_COUNT",
+    ]
+)
 no_nul = st.text(st.characters(exclude_characters="\x00", exclude_categories=("Cs",)), max_size=12)
 
 
-@given(environ=st.dictionaries(st.one_of(names, no_nul.filter(lambda text: "=" not in text)), no_nul, max_size=8))
+@given(
+    environ=st.dictionaries(st.one_of(names, no_nul.filter(lambda text: "=" not in text)), no_nul, max_size=8)
+)
 @QUICK
 def test_any_environment_ends_well(environ: dict[str, str]) -> None:
     ends_well(None, environ)

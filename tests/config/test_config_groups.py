@@ -32,7 +32,9 @@ def test_the_documented_variables_make_switched_machines() -> None:
 
 @pytest.mark.parametrize("prefix", ["X", "RACK_7", "GPU-WORKER-1", "my_box", "P_GPU_COUNT"])
 def test_any_prefix_does(prefix: str) -> None:
-    assert [m.name for m in read(None, renamed(ONE, "GPU_NODE_1", prefix)).settings.machines] == ["gpu-worker-1"]
+    assert [m.name for m in read(None, renamed(ONE, "GPU_NODE_1", prefix)).settings.machines] == [
+        "gpu-worker-1"
+    ]
 
 
 def test_a_pool_has_a_variable_for_each_of_its_settings() -> None:
@@ -45,8 +47,16 @@ def test_a_pool_has_a_variable_for_each_of_its_settings() -> None:
     assert (pool.locations, pool.market, pool.min, pool.max) == (("FIN-01", "FIN-03"), "prefer_spot", 1, 4)
     assert pool.labels == {"team": "ml", "tier": "gpu"}
     assert pool.taints[0].key == "nvidia.com/gpu"
-    assert (pool.image, pool.ssh_key_ids, pool.disk_gb) == (("ubuntu-24.04-cuda-12.8-open",), ("k1", "k2"), 200)
-    assert (pool.max_price_per_hour, pool.resources, pool.arm64) == (Decimal("3.00"), {"nvidia.com/gpu": "7"}, True)
+    assert (pool.image, pool.ssh_key_ids, pool.disk_gb) == (
+        ("ubuntu-24.04-cuda-12.8-open",),
+        ("k1", "k2"),
+        200,
+    )
+    assert (pool.max_price_per_hour, pool.resources, pool.arm64) == (
+        Decimal("3.00"),
+        {"nvidia.com/gpu": "7"},
+        True,
+    )
 
 
 @pytest.mark.parametrize("model", [PoolSetting, SwitchedMachine])
@@ -56,7 +66,9 @@ def test_every_setting_of_either_kind_has_its_variable(model: Any) -> None:
 
 
 def test_kinds_are_mixed_and_added_to_the_file() -> None:
-    text = "pools: [{name: file, instance_types: [1H100.80S.30V], max: 1}]\njoin: {own: {startup_script_id: s}}"
+    text = (
+        "pools: [{name: file, instance_types: [1H100.80S.30V], max: 1}]\njoin: {own: {startup_script_id: s}}"
+    )
     environ = {key: value for key, value in POOL.items() if not key.startswith("GPU_AUTOSCALER")} | MACHINES
     settings = read(text, environ).settings
     assert [pool.name for pool in settings.pools] == ["file", "a100"]
@@ -103,7 +115,9 @@ def test_a_variable_that_only_looks_like_one_of_a_group_is_told() -> None:
 
 def test_variables_of_a_longer_prefix_are_not_taken_for_those_of_a_shorter_one() -> None:
     environ = renamed(ONE, "GPU_NODE_1", "GPU") | renamed(MACHINES, "GPU_NODE_1", "GPU_NODE_2")
-    environ = renamed(ONE, "GPU_NODE_1", "GPU") | {k: v for k, v in MACHINES.items() if k.startswith("GPU_NODE_2")}
+    environ = renamed(ONE, "GPU_NODE_1", "GPU") | {
+        k: v for k, v in MACHINES.items() if k.startswith("GPU_NODE_2")
+    }
     loaded = read(None, environ)
     assert [m.name for m in loaded.settings.machines] == ["gpu-worker-1", "gpu-worker-2"]
     assert loaded.warnings == []

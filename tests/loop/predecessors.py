@@ -105,7 +105,9 @@ VERDACLOUD_JOIN = {
 
 
 def verdacloud() -> dict[str, str]:
-    return {"VERDA_CLUSTER_CONFIG": base64.b64encode(json.dumps(VERDACLOUD).encode()).decode()} | VERDACLOUD_JOIN
+    return {
+        "VERDA_CLUSTER_CONFIG": base64.b64encode(json.dumps(VERDACLOUD).encode()).decode()
+    } | VERDACLOUD_JOIN
 
 
 def quick(more: Mapping[str, Any] | None = None) -> dict[str, str]:
@@ -159,14 +161,19 @@ async def script_in_the_account(stage: Stage) -> str:
     made = await stage.tell_cloud(
         "POST",
         "events",
-        {"event": "plant", "things": [{"script": {"name": "join-k3s", "script": f"#!/bin/bash\n{line}\ntrue\n"}}]},
+        {
+            "event": "plant",
+            "things": [{"script": {"name": "join-k3s", "script": f"#!/bin/bash\n{line}\ntrue\n"}}],
+        },
     )
     del made
     (script,) = (await stage.bill())["scripts"]
     return str(script["id"])
 
 
-def loaded(stage: Stage, environ: Mapping[str, str], *, text: str | None = None, flags: Sequence[str] = ()) -> Loaded:
+def loaded(
+    stage: Stage, environ: Mapping[str, str], *, text: str | None = None, flags: Sequence[str] = ()
+) -> Loaded:
     given = {
         "VERDA_CLIENT_ID": "life",
         "VERDA_CLIENT_SECRET": SECRET,
@@ -183,7 +190,9 @@ async def running(
 ) -> AsyncIterator[Life]:
     now = Hurried()
     connection = await make_connection(stage.kubeconfig, {}, now)
-    program = await prepare(settings, connection, make_cloud(settings.settings, now), now, identity="life", environ=environ or {})
+    program = await prepare(
+        settings, connection, make_cloud(settings.settings, now), now, identity="life", environ=environ or {}
+    )
     life = Life(stage, program)
     life.strangers = await life._everything()
     life.tap()

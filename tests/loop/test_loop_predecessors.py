@@ -77,7 +77,11 @@ async def test_the_go_providers_configuration_drives_machines_and_takes_over_its
     async with past.arena("gpu-nodes-", "datacrunch://{id}", pair) as stage:
         old = past.Old(stage)
         await old.plant(
-            "gpu-nodes-5b3f0c9d1e2a4567", "gpu-nodes", "1A100.22V", "FIN-01", "ubuntu-24.04-cuda-12.8-open-docker"
+            "gpu-nodes-5b3f0c9d1e2a4567",
+            "gpu-nodes",
+            "1A100.22V",
+            "FIN-01",
+            "ubuntu-24.04-cuda-12.8-open-docker",
         )
         await old.registered()
         environ = {"DATACRUNCH_CLUSTER_CONFIG_JSON": past.DATACRUNCH}
@@ -86,7 +90,9 @@ async def test_the_go_providers_configuration_drives_machines_and_takes_over_its
         stage.cluster.settings.change({"gpus_sliced": {"*gpu-nodes-*": 7}})
         async with past.running(stage, settings) as life:
             tolerations = [{"key": "gpu-node", "operator": "Exists", "effect": "NoSchedule"}]
-            node = await carries_a_pod(life, stage, 7, tolerations=tolerations, nodeSelector={"nodepool": "gpu"})
+            node = await carries_a_pod(
+                life, stage, 7, tolerations=tolerations, nodeSelector={"nodepool": "gpu"}
+            )
             assert {"key": "gpu-node", "effect": "NoSchedule"} in node["spec"]["taints"]
             assert len(life.posts) == 1
             await is_taken_over(life, stage, settings, "datacrunch", old)
@@ -115,8 +121,20 @@ async def test_verdas_own_providers_configuration_drives_machines_and_takes_over
                 await life.end(within=20)
             finally:
                 st = await stage.bill()
-                print("LEFT", [(p, x.get("hostname") or x.get("name"), x.get("status"), life.ours(x)) for p in ("instances","volumes","trash","scripts") for x in st[p]])
-                print(life.program.fleet.machines(), life.program.loop.plan.machines, life.program.fleet.reports, life.program.loop.problems())
+                print(
+                    "LEFT",
+                    [
+                        (p, x.get("hostname") or x.get("name"), x.get("status"), life.ours(x))
+                        for p in ("instances", "volumes", "trash", "scripts")
+                        for x in st[p]
+                    ],
+                )
+                print(
+                    life.program.fleet.machines(),
+                    life.program.loop.plan.machines,
+                    life.program.fleet.reports,
+                    life.program.loop.problems(),
+                )
             assert len(life.posts) == 1
 
 

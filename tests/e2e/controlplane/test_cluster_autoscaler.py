@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.compat_grpc.authority import Authority
 from tests.e2e.controlplane import autoscaler
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane, free_port
@@ -44,10 +45,10 @@ class Stage:
         command = self.scene.command(told, name=f"server-{self._count}")
         return Started([*command, "--driver", "externalgrpc"], self.scene.home)
 
-    def autoscaler(self, **flags: str) -> Started:
+    def autoscaler(self, certificates: Mapping[str, str] | None = None, **flags: str) -> Started:
         self._count += 1
         return autoscaler.start(
-            self.driver, self._plane.kubeconfig, f"127.0.0.1:{self.port}", self._home,
+            self.driver, self._plane.kubeconfig, f"127.0.0.1:{self.port}", self._home, certificates=certificates,
             flags={key.replace("_", "-"): value for key, value in flags.items()}, name=f"autoscaler-{self._count}",
         )  # fmt: skip
 
@@ -146,8 +147,9 @@ def test_a_cloud_that_is_away_changes_nothing(stage: Stage, kubelets: Kubelets) 
     with stage.driven():
         scene.pod("train", 1)
         until("it runs", lambda: runs(scene, "train"), PATIENCE)
-        rule = {"method": "*", "path": "*", "fault": "answer", "status": 503, "times": 0}
-        scene.tell_cloud("PUT", "faults", [rule])
+        away = {"method": "GET", "fault": "answer", "status": 503, "times": 0}
+        read = ("/instances", "/instance-types", "/instance-availability", "/volumes", "/scripts")
+        scene.tell_cloud("PUT", "faults", [away | {"path": path} for path in read])
         time.sleep(30)
         scene.tell_cloud("PUT", "faults", [])
         time.sleep(5)
@@ -234,4 +236,66 @@ def test_a_node_object_that_is_deleted_by_hand_ends_with_its_machine(
         scene.delete_pod("train")
         scene.core.delete_node(node)
         until("the machine is gone", lambda: not scene.live(), 2 * PATIENCE)
+        assert stage.creates == 1
+
+
+def test_only_a_client_with_the_right_certificate_changes_anything(
+    stage: Stage, kubelets: Kubelets, tmp_path: Path
+) -> None:
+    ours, others = Authority(tmp_path / "ours", "ours"), Authority(tmp_path / "others", "others")
+    cert, key = ours.sign("server", san="IP:127.0.0.1", usage="serverAuth")
+    tls = {"cert": str(cert), "key": str(key), "client_ca": str(ours.cert)}
+    told = {
+        "listen": f"127.0.0.1:{stage.port}",
+        "tls": tls,
+        "allowed_names": ["cluster-autoscaler-grpc-client"],
+    }
+
+    def client(authority: Authority, name: str, san: str) -> dict[str, str]:
+        pair = authority.sign(name, san=f"DNS:{san}")
+        return {"cert": str(pair[0]), "key": str(pair[1]), "cacert": str(ours.cert)}
+
+    wrong = [
+        client(others, "foreign", "cluster-autoscaler-grpc-client"), client(ours, "named", "somebody-else"), None,
+    ]  # fmt: skip
+    stage.scene.pod("train", 1)
+    with running(stage.server(externalgrpc=told)):
+        for certificates in wrong:
+            with running(stage.autoscaler(certificates)):
+                time.sleep(8)
+        assert stage.creates == 0
+        right = client(ours, "right", "cluster-autoscaler-grpc-client")
+        with running(stage.autoscaler(right)):
+            until("it runs", lambda: runs(stage.scene, "train"), PATIENCE)
+        assert stage.creates == 1
+
+
+def test_a_machine_that_is_taken_away_is_replaced_once_and_its_node_goes(
+    stage: Stage, kubelets: Kubelets
+) -> None:
+    scene = stage.scene
+    with stage.driven():
+        scene.pod("train", 1)
+        until("it runs", lambda: runs(scene, "train"), PATIENCE)
+        (first,) = scene.nodes()
+        scene.delete_in_console(first)
+        until("its Node is gone", lambda: first not in scene.nodes(), PATIENCE)
+        scene.pod("again", 1)
+        until("another runs", lambda: runs(scene, "again"), PATIENCE)
+        assert stage.creates == 2
+        assert len(scene.live()) == 1
+
+
+def test_a_driver_that_hands_over_harms_nothing(stage: Stage, kubelets: Kubelets) -> None:
+    """It says `Cleanup` when it ends, and its successor goes on."""
+    scene = stage.scene
+    with running(stage.server()):
+        with running(stage.autoscaler()):
+            scene.pod("train", 1)
+            until("it runs", lambda: runs(scene, "train"), PATIENCE)
+        with running(stage.autoscaler()):
+            time.sleep(10)
+            assert runs(scene, "train")
+            scene.delete_pod("train")
+            until("all is gone", lambda: settled(stage), PATIENCE)
         assert stage.creates == 1
