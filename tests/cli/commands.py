@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
+
+from tests import warm
 
 SECRET = "a-secret-that-must-not-show"
 
@@ -18,20 +21,17 @@ async def cli(
         for k, v in os.environ.items()
         if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "controller.cli.main", *words,
-        env=kept | dict(env or {}), stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(within):
-            out, err = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise
-    assert process.returncode is not None
-    shown, told = out.decode(), err.decode()
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = warm.start(*words, env=kept | dict(env or {}), out=out, err=err)
+        try:
+            async with asyncio.timeout(within):
+                code = await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        shown, told = out.read_text(), err.read_text()
     assert SECRET not in shown + told
     assert "Traceback" not in told, told
-    return process.returncode, shown, told
+    return code, shown, told

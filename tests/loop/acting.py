@@ -6,13 +6,13 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from controller.sandbox.demo.stage import QUICK, Stage, merged
+from tests import warm
 
 CLOUD = {"speed": 200, "rate_limits": False}
 CLUSTER = {"speed": 200}
@@ -44,7 +44,7 @@ class Process:
         self._config = folder / "config.yaml"
         self._config.write_text(json.dumps(merged(merged(QUICK, SETTINGS), settings or {})))
         self._log = folder / "log"
-        self._running: asyncio.subprocess.Process | None = None
+        self._running: warm.Running | None = None
 
     @property
     def environ(self) -> dict[str, str]:
@@ -60,12 +60,10 @@ class Process:
         }
 
     async def start(self, *more: str) -> None:
-        with self._log.open("ab") as log:
-            self._running = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "controller.cli.main", "run", "--config", str(self._config),
-                "--kubeconfig", self._stage.kubeconfig, "--listen", "127.0.0.1:0", *more,
-                env=self.environ, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
+        words = ("run", "--config", str(self._config), "--kubeconfig", self._stage.kubeconfig)
+        self._running = warm.start(
+            *words, "--listen", "127.0.0.1:0", *more, env=self.environ, out=self._log, err=self._log
+        )
 
     async def kill(self) -> None:
         assert self._running is not None
