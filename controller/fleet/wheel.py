@@ -113,7 +113,7 @@ class Wheel:
             now=now,
             policy=replace(fleet.policy, limits=limits),  # what only slows down is waited for
             nodes=self._view.nodes() if limits.cluster_wide else (),
-            machines=fleet.machines(),
+            machines=fleet.everything(),
             offers=fleet.catalogue.offers,
             refusals=fleet.active_refusals(),
             spent_this_month=fleet.ledger.spent_in_month(now),

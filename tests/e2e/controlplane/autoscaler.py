@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tests.e2e.conftest import STAND_IN
 from tests.e2e.controlplane.plane import free_port
 from tests.e2e.programs import Started
-
-STAND_IN = "stand-in"
 
 FLAGS: Mapping[str, str] = {
     "scan-interval": "1s",

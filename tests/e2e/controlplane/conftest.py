@@ -10,25 +10,11 @@ import pytest
 from kubernetes import client, config
 
 from tests.e2e.controlplane import access, autoscaler
+from tests.e2e.controlplane.driving import Stage
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import Scene, clean
 from tests.e2e.programs import PROGRAM, started
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """How much was proven by the real cluster-autoscaler. Its name stands in the id of each scenario."""
-    ran: dict[str, int] = {}
-    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
-        if "test_cluster_autoscaler" in report.nodeid and report.when == "call":
-            name = report.nodeid.partition("[")[2].rstrip("]")
-            ran[name] = ran.get(name, 0) + 1
-    if ran:
-        real = sum(count for name, count in ran.items() if name != autoscaler.STAND_IN)
-        each = ", ".join(f"{count} with {name}" for name, count in sorted(ran.items()))
-        terminalreporter.write_line(
-            f"cluster-autoscaler scenarios: {real} of {sum(ran.values())} ran with a real one ({each})"
-        )
 
 
 @pytest.fixture(scope="session")
@@ -82,3 +68,9 @@ def scene(admin: client.ApiClient, controller_kubeconfig: Path, tmp_path: Path) 
             yield made
         finally:
             clean(made)
+
+
+@pytest.fixture(params=autoscaler.drivers(), ids=autoscaler.label)
+def stage(scene: Scene, plane: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> Stage:
+    """With cluster-autoscaler at the wheel: once for each binary that is named, else with the stand-in."""
+    return Stage(scene, plane, request.param, tmp_path)
