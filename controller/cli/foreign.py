@@ -18,7 +18,6 @@ from controller.cli.main import end_with
 
 _LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "error"}
 _CLUSTER_AUTOSCALER_PORT = ":8085"
-_OWN_PORT = ":8080"
 
 
 def verda_cloud_provider() -> None:
@@ -37,6 +36,12 @@ def _provider(
             help="planner: no cluster-autoscaler is needed. externalgrpc serves one. auto: whichever is there."
         ),
     ] = drivers.AUTO,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDR", help="Metrics, health and status, where --port is cluster-autoscaler's."
+        ),
+    ] = ":8080",
     kubeconfig: str = "",
     dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
     once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
@@ -52,7 +57,7 @@ def _provider(
         config=config,
         kubeconfig=kubeconfig,
         # The port is cluster-autoscaler's where one is served; else the manifests' probes ask there.
-        listen=_OWN_PORT if served else f":{port}",
+        listen=listen if served else f":{port}",
         wish=drivers.Wish(listen=f":{port}", variables=os.environ),
         dry_run=dry_run,
         once=once,

@@ -38,6 +38,24 @@ class Stage:
         command = self.scene.command(told, name=f"server-{self._count}")
         return Started([*command, "--driver", "externalgrpc"], self.scene.home)
 
+    def python_provider(self, *pools: Mapping[str, Any]) -> Started:
+        """The same under the Python provider's name and with its options; it listens on every address."""
+        self._count += 1
+        command = self.scene.command({"pools": list(pools or (group(),))}, name=f"server-{self._count}")
+        config, kubeconfig = (command[command.index(word) + 1] for word in ("--config", "--kubeconfig"))
+        name = str(Path(command[0]).with_name("verda-cloud-provider"))
+        words = [
+            "--config",
+            config,
+            "--port",
+            str(self.port),
+            "--log-level",
+            "INFO",
+            "--kubeconfig",
+            kubeconfig,
+        ]
+        return Started([name, *words, "--listen", "127.0.0.1:0"], self.scene.home)
+
     def autoscaler(self, certificates: Mapping[str, str] | None = None, **flags: str) -> Started:
         self._count += 1
         return autoscaler.start(
