@@ -6,7 +6,7 @@ from is kept until a record, a Node, a failure, the catalogue or the settings ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from compat_grpc import prices, templates
@@ -45,6 +45,8 @@ class Desk:
         self._state: tuple[object, ...] = ()
         self._roster = Roster({}, (), {}, ())
         self._templates: dict[str, bytes] = {}
+        self._made_of: tuple[object, ...] = ()
+        self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
         self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
         self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
 
@@ -80,7 +82,7 @@ class Desk:
         self._past.update({key: entry.group for key, entry in before.items() if key not in now})
         while len(self._past) > _REMEMBERED:
             del self._past[next(iter(self._past))]
-        self._templates.clear()
+        self._shown = None
         self._prices = None
         self._state = (state[0], self.failures.version, *state[2:])
 
@@ -97,16 +99,27 @@ class Desk:
 
     def template(self, group: Group) -> bytes | None:
         """None where neither the catalogue nor memory knows the type."""
+        if self._shown is None:
+            self._look_at_nodes()
         if group.id not in self._templates:
-            self._make_templates()
+            self._make_templates(self._shown or {})
         return self._templates.get(group.id)
 
-    def _make_templates(self) -> None:
-        """All in one go, so that what nodes show is read once."""
-        fleet = self.fleet
-        shown = labels_shown(
-            Snapshot(now=0.0, policy=self.policy, nodes=self.wheel.seen_nodes(), machines=fleet.machines())
+    def _look_at_nodes(self) -> None:
+        """Most changes of machines and Nodes change no template: they are kept then."""
+        fleet, nodes = self.fleet, self.wheel.seen_nodes()
+        self._shown = labels_shown(
+            Snapshot(now=0.0, policy=self.policy, nodes=nodes, machines=fleet.machines())
         )
+        figures = {name: dict(found) for name, found in fleet.ledger.figures.items()}
+        made_of = (fleet.catalogue, fleet.policy, figures, self._shown)
+        if made_of != self._made_of:
+            self._templates.clear()
+            self._made_of = made_of
+
+    def _make_templates(self, shown: Mapping[tuple[str, str], Mapping[str, str]]) -> None:
+        """All in one go: who asks for one asks for all."""
+        fleet = self.fleet
         for group in self._roster.groups.values():
             pool = self.policy.pool(group.pool) or Pool(name=group.pool, max=0)
             kind = self.groups.kind(group.instance_type)
