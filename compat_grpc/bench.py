@@ -126,6 +126,11 @@ def _percentile(took: Iterable[float], share: float) -> float:
     return round(1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))], 2)
 
 
+def _shares(name: str, took: list[float]) -> dict[str, float]:
+    """The half and the ninety-nine in a hundred that are not slower."""
+    return {f"{name}_p50_ms": _percentile(took, 0.5), f"{name}_p99_ms": _percentile(took, 0.99)}
+
+
 def _timed(call: Callable[[], object], times: int) -> list[float]:
     took = []
     for _ in range(times):
@@ -166,20 +171,21 @@ def client(machines: int, groups: int, calls: int, port: int) -> dict[str, Any]:
     }
     for warm in (lambda: empty(b""), *reads.values()):
         _timed(warm, 50)
-    found: dict[str, Any] = {"empty_p99_ms": _percentile(_timed(lambda: empty(b""), calls), 0.99)}
-    worst = 0.0
+    found: dict[str, Any] = _shares("empty", _timed(lambda: empty(b""), calls))
+    slowest: dict[str, Any] = {}
     for name, call in reads.items():
-        p99 = _percentile(_timed(call, calls), 0.99)
-        worst = max(worst, p99)
+        took = _timed(call, calls)
         if name == "NodeGroupForNode":
-            found["node_group_for_node_p99_ms"] = p99
-    found["every_read_p99_ms"] = worst
+            found |= _shares("node_group_for_node", took)
+        told = _shares("slowest_read", took)
+        slowest = max(slowest or told, told, key=lambda each: each["slowest_read_p99_ms"])
+    found |= slowest
     for key, crowd in (("empty", lambda: empty(b"")), ("node_group_for_node", reads["NodeGroupForNode"])):
         with ThreadPoolExecutor(10) as pool:
             took = [
                 t for part in pool.map(lambda _, c=crowd: _timed(c, calls // 10), range(10)) for t in part
             ]
-        found[f"ten_at_once_{key}_p99_ms"] = _percentile(took, 0.99)
+        found |= _shares(f"ten_at_once_{key}", took)
     found |= _one_loop(of, ours, foreign, groups)
     return found
 
