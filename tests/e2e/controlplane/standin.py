@@ -145,18 +145,32 @@ class StandIn:
 
     # -- up -----------------------------------------------------------------------------------------
 
-    def _pending(self) -> list[int]:
-        """GPUs that each waiting pod asks for."""
+    def _pending(self, groups: dict[str, Group]) -> list[int]:
+        """GPUs that each waiting pod asks for which no node has free: the scheduler may just not have come to it."""
         found = []
-        for pod in self._core.list_pod_for_all_namespaces(field_selector="spec.nodeName=").items:
+        pods = self._core.list_pod_for_all_namespaces().items
+        free = {
+            node.metadata.name: int((node.status.allocatable or {}).get(GPU, 0))
+            for group in groups.values()
+            for node in group.nodes
+            if _usable(node, self._label)
+        }
+        for pod in pods:
+            if pod.spec.node_name in free and pod.status.phase not in ("Succeeded", "Failed"):
+                free[pod.spec.node_name] -= _gpus_of(pod)
+        for pod in pods:
+            if pod.spec.node_name:
+                continue
             refused = any(c.reason == "Unschedulable" for c in pod.status.conditions or ())
             age = time.time() - pod.metadata.creation_timestamp.timestamp()
             if refused and pod.metadata.deletion_timestamp is None and age > GPU_PODS_WAIT and _gpus_of(pod):
                 found.append(_gpus_of(pod))
+        for room in free.values():
+            found = _placed(found, room)
         return found
 
     def _grow(self, groups: dict[str, Group]) -> bool:
-        pending = self._pending()
+        pending = self._pending(groups)
         sizes = {}
         for group in groups.values():
             with contextlib.suppress(grpc.RpcError):
