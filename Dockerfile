@@ -1,5 +1,7 @@
 # The image holds Python, the hashed run-time requirements (those for serving cluster-autoscaler among them) and
-# this program, and runs without root, a shell or a writable disk.
+# this program, and runs without root, a shell or a writable disk. Beside its own command it has those of its
+# predecessors, so that their manifests work with nothing but the image replaced: `verda-cloud-provider`, and
+# `./cluster-autoscaler` in the root folder.
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim AS build
@@ -21,8 +23,11 @@ RUN python -m pip wheel --no-deps --no-build-isolation --no-index --wheel-dir /d
 FROM python:${PYTHON}-slim
 ENV PATH=/opt/app/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 COPY --from=build /opt/app /opt/app
+# cluster-autoscaler's manifests start it by a relative path from the root folder.
+RUN ln -s /opt/app/bin/cluster-autoscaler /cluster-autoscaler \
+    && ln -s /opt/app/bin/verda-cloud-provider /verda-cloud-provider
 USER 65532:65532
-WORKDIR /tmp
-EXPOSE 8080
+WORKDIR /
+EXPOSE 8080 8085 8086
 ENTRYPOINT ["verda-gpu-autoscaler"]
 CMD ["run"]

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -33,6 +34,7 @@ log = logging.getLogger("gpu_autoscaler")
 FIRST_ANSWER = 15.0  # seconds; at the start nobody would see why nothing happens
 _T = TypeVar("_T")
 ReadSecret = Callable[[str, str], Awaitable[str]]
+_LIVE: WeakKeyDictionary[object, LiveCredentials] = WeakKeyDictionary()  # whose credentials may change
 
 
 class Now(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
         client_id, client_secret, base_url = live.current()
         return Login(client_id=client_id, client_secret=client_secret, base_url=base_url)
 
-    return VerdaCloud(
+    cloud = VerdaCloud(
         login=login,
         clock=now.wall,
         monotonic=now.monotonic,
@@ -83,6 +85,15 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
         currency=verda.currency,
         hide=mask,
     )
+    _LIVE[cloud] = live
+    return cloud
+
+
+def renew(cloud: object, settings: Settings, files: Mapping[str, str]) -> None:
+    """Other credentials stand in the settings: the cloud is asked with them from now on."""
+    live = _LIVE.get(cloud)
+    if live is not None:
+        live.replace(settings.verda, files)
 
 
 def make_provider(settings: Settings, now: Now, files: Mapping[str, str] | None = None) -> Cloud:

@@ -76,6 +76,7 @@ class Program:
         self.policy = policy
         self.connection = connection
         self.now = now
+        self.cloud = cloud
         self._joiner = joiner
         self._cloud = cloud
         self._now = now

@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from controller.app.exits import Ends
-from controller.app.parts import join_entries, secrets_of
+from controller.app.parts import join_entries, renew, secrets_of
 from controller.app.program import Program
 from controller.app.start import NOTHING_TO_DO
 from controller.app.switches import make_endpoints, secrets_of_switches
 from controller.cluster.protocol import ClusterError, Subject
 from controller.config.catalogue_check import check_against
+from controller.config.credentials import files_of as credential_files
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
 from controller.config.settings import Settings
@@ -32,7 +34,7 @@ APPLIED, REFUSED, SAME = "applied", "refused", "same"
 RELOADED, RELOAD_REFUSED = "SettingsChanged", "SettingsRefused"
 _LARGEST = 4_000_000
 _PROBLEM = "settings"
-_KEPT = ("base_url", "currency", "connect_timeout", "read_timeout", "client_id", "client_secret")
+_KEPT = ("base_url", "currency", "connect_timeout", "read_timeout")
 
 
 class Reload:
@@ -104,8 +106,9 @@ class Reload:
             if warning not in program.loaded.warnings:
                 log.warning(warning)
         for problem in check_against(policy, program.fleet.catalogue, loaded.origins):
-            log.warning(str(problem))
+            log.warning(str(loaded.draft.theirs(problem)))
         gone = sorted({pool.name for pool in program.policy.pools} - {pool.name for pool in policy.pools})
+        renew(program.cloud, settings, credential_files(loaded.origins, os.environ))
         program.change(loaded, policy, entries, endpoints)
         words = "the settings were changed and are in force"
         if gone:
@@ -152,7 +155,7 @@ def unchangeable(before: Settings, after: Settings, cluster_id: str) -> list[str
             "there; restart it to change that"
         )
     for key in _KEPT:
-        if getattr(after.verda, key) != getattr(before.verda, key) and not key.startswith("client"):
+        if getattr(after.verda, key) != getattr(before.verda, key):
             found.append(
                 f"verda.{key}: expected the value of the start while the program runs; restart it to change that"
             )

@@ -16,12 +16,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from controller.cluster.decode import Decoder, Unreadable
-from controller.domain.cloudthings import ON_DEMAND, SPOT, InstanceType, Offer
+from controller.domain.cloudthings import ON_DEMAND, SPOT, SWITCHED, InstanceType, Offer
 from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import InVain, Refusal
 from controller.domain.quantity import QuantityError, scheduler_units
 from controller.domain.reason import Reason
+from controller.domain.switching import Own, Power
 from controller.planning.scale_down import LATEST, parse_time
 
 T = TypeVar("T")
@@ -179,8 +180,8 @@ def offer(row: Any) -> Offer:
         row = {("price_per_hour" if key == "price" else key): value for key, value in row.items()}
     row = _known(row, _OFFER_KEYS, "instance_type", "gpus", "price_per_hour", "location")
     market = row.get("market", ON_DEMAND)
-    if market not in (SPOT, ON_DEMAND):
-        raise SnapshotError(f"market: {shown(market)}; expected spot or on-demand")
+    if market not in (SPOT, ON_DEMAND, SWITCHED):
+        raise SnapshotError(f"market: {shown(market)}; expected spot or on-demand (or switched)")
     available, images = row.get("available", True), row.get("images", [ANY_IMAGE])
     if not isinstance(available, bool):
         raise SnapshotError(f"available: {shown(available)}; expected true or false")
@@ -200,7 +201,9 @@ def offer(row: Any) -> Offer:
         images=tuple(images),
         arch=words("arch", row.get("arch", "amd64")),
     )
-    return Offer(type=kind, location=words("location", row["location"]), market=market, available=available)
+    nowhere = market == SWITCHED and row["location"] == ""  # where an own machine stands need not be told
+    location = "" if nowhere else words("location", row["location"])
+    return Offer(type=kind, location=location, market=market, available=available)
 
 
 def _known(row: Any, keys: Iterable[str], *needed: str) -> dict[str, Any]:
@@ -236,6 +239,21 @@ def in_vain(key: str, row: Any) -> InVain:
         last=moment(f"{key}.last", row.get("last")),
         reason=reason(f"{key}.reason", row.get("reason")),
     )
+
+
+def own(key: str, row: Any) -> Own:
+    """What planning sees of a switched machine."""
+    row = mapping(key, row)
+    unknown = sorted(set(row) - set(Own.__struct_fields__))
+    if unknown:
+        raise SnapshotError(
+            f"{key}.{unknown[0]}: unknown key; expected one of {', '.join(sorted(Own.__struct_fields__))}"
+        )
+    _one_of(f"{key}.power", row.get("power"), [power.value for power in Power])
+    try:
+        return msgspec.convert(_floats(row), Own)
+    except msgspec.ValidationError as error:
+        raise SnapshotError(f"{key}: {error}") from error
 
 
 def machine(row: Any) -> Machine:

@@ -31,6 +31,7 @@ from controller.app.snapshot_rows import (
     money,
     named,
     offer,
+    own,
     reason,
     refusal,
     shown,
@@ -61,7 +62,7 @@ KEYS = frozenset(
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
         "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
-        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "in_vain",
+        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "in_vain", "own",
     }
 )  # fmt: skip
 
@@ -71,6 +72,8 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
     written["verda"] = {
         k: v for k, v in written.get("verda", {}).items() if k not in ("client_id", "client_secret")
     }
+    written["machines"] = [_without_addresses(machine) for machine in written.get("machines", [])]
+    written["webhooks"] = {}
     return {
         "now": datetime.fromtimestamp(snapshot.now, UTC).isoformat(),
         "settings": written,
@@ -95,7 +98,14 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
         "given_up": {pod: dict(found) for pod, found in snapshot.given_up.items()},
         "in_vain": {pool: msgspec.to_builtins(found) for pool, found in snapshot.in_vain.items()},
+        "own": {name: msgspec.to_builtins(found) for name, found in snapshot.own.items()},
     }
+
+
+def _without_addresses(machine: Mapping[str, Any]) -> dict[str, Any]:
+    """How a machine is called has no part in planning, and an address may be a secret of its own."""
+    hidden = {"scale_up_endpoint": "http://hidden/on", "scale_down_endpoint": "http://hidden/off"}
+    return {**machine, **hidden, "status_endpoint": None, "webhook": None}
 
 
 def from_json(data: Any) -> tuple[Snapshot, Settings]:
@@ -156,6 +166,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             pool: in_vain(f"in_vain.{pool}", row)
             for pool, row in sorted(mapping("in_vain", data.get("in_vain")).items())
         },
+        own={name: own(f"own.{name}", row) for name, row in sorted(mapping("own", data.get("own")).items())},
         scripts_free=None
         if data.get("scripts_free") is None
         else count("scripts_free", data["scripts_free"]),

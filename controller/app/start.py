@@ -68,7 +68,7 @@ async def prepare(
         )
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
-        log.warning(str(problem))
+        log.warning(str(loaded.draft.theirs(problem)))
     entries = await join_entries(settings, connection, policy.namespace)
     writer = ClusterWriter(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng

@@ -128,7 +128,8 @@ async def _ask(loaded: Loaded, kubeconfig: str, cloud: bool, cluster: bool) -> t
         finally:
             await provider.close()
         policy = to_policy(settings, cluster_id="check")
-        problems += [str(problem) for problem in check_against(policy, catalogue, loaded.origins)]
+        found = check_against(policy, catalogue, loaded.origins)
+        problems += [str(loaded.draft.theirs(problem)) for problem in found]
     if cluster:
         connection = await make_connection(kubeconfig, os.environ, now)
         try:

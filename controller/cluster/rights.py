@@ -59,7 +59,7 @@ def _rights(
     return [Right(resource, verb, own, name, only_for, optional) for verb in verbs.split()]
 
 
-JOIN_TOKENS = "join tokens in Secrets"
+JOIN_TOKENS = "join tokens, and credentials of webhooks, in Secrets"
 RIGHTS: tuple[Right, ...] = (
     *_rights("nodes", "get list watch patch delete"),
     *_rights("pods", "list watch"),

@@ -49,6 +49,16 @@ class LiveCredentials:
         self._marks: dict[str, Mark | None] = {}  # none yet: they may have changed since they were loaded
         self._troubles: dict[str, str] = {}
 
+    def replace(self, verda: Verda, files: Mapping[str, str]) -> None:
+        """The settings themselves hold others now. What stands in files is read from there, as before."""
+        secret = verda.client_secret.get_secret_value() if verda.client_secret is not None else ""
+        given = {"client_id": verda.client_id or "", "client_secret": secret}
+        self._files = dict(files)
+        for key, value in given.items():
+            if value and value != self._known[key] and key not in files:
+                self._changed(value)
+                self._known[key] = value
+
     def current(self) -> tuple[str, str, str]:
         for _ in range(2):  # swapped between two readings: the halves of two Secrets fit no lock
             if not self._read_what_changed():

@@ -59,6 +59,8 @@ def is_secret(path: Path) -> bool:
     if path in (("verda",), ("join",)) or (len(path) == 2 and path[0] == "join"):
         return True
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    if path[:1] == ("join",) and (path[2:3] == ("script",) or path[2:4] == ("token_from", "value")):
+        return True
     if path[0] == "webhooks" and "secret" not in path[2:] and _may_hold_a_key(path[2:], name):
         return True
     return bool(_SECRET.search(name))

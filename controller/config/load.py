@@ -39,9 +39,8 @@ class Loaded:
     settings: Settings
     warnings: list[str] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)  # key -> file:line, variable, … for what was set
-    draft: Draft = field(
-        default_factory=lambda: Draft(NATIVE)
-    )  # how a predecessor's configuration was understood
+    # How a predecessor's configuration was understood.
+    draft: Draft = field(default_factory=lambda: Draft(NATIVE), compare=False, repr=False)
 
     @property
     def dialect(self) -> str:

@@ -158,7 +158,7 @@ def _joins(tree: Tree) -> Iterator[Problem]:
 
 def _machines(tree: Tree) -> Iterator[Problem]:
     """Switched machines: whose webhook is not known, and those that share a name with a pool or an endpoint."""
-    pools = {pool.get("name"): path for path, pool in _entries(tree, ("pools",))}
+    pools = {str(pool.get("name")): path for path, pool in _entries(tree, ("pools",))}
     entries = tree.get(("webhooks",))
     names = list(entries) if isinstance(entries, dict) else []
     for path, machine in _entries(tree, ("machines",)):
@@ -183,7 +183,8 @@ def _machines(tree: Tree) -> Iterator[Problem]:
 
 
 def _tells_on_from_off(entries: Any, wanted: Any, names: list[str]) -> bool:
-    entry = entries.get(wanted) if isinstance(entries, dict) and wanted in names else None
+    known = isinstance(entries, dict) and isinstance(wanted, str) and wanted in names
+    entry = entries[wanted] if known else None
     return isinstance(entry, dict) and "${action}" in f"{entry.get('body')} {entry.get('headers')}"
 
 

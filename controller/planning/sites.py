@@ -73,7 +73,7 @@ def existing(snapshot: Snapshot) -> Sites:
                 sites.draining.append(room)
         elif here is not None and usable(here):
             sites.ready.append(_real(snapshot, here, pods, machine))
-        elif _waited_for(snapshot, machine, here):
+        elif not own.is_own(machine) and _waited_for(snapshot, machine, here):
             sites.coming.append(_promised(snapshot, machine, here, pods, shown.get(_look(machine))))
     return sites
 

@@ -10,6 +10,7 @@ import pytest
 
 from controller.config.credentials import LiveCredentials, files_of
 from controller.config.load import load
+from controller.config.settings import Verda
 
 
 class Mount:
@@ -137,3 +138,11 @@ def test_an_address_that_is_none_is_refused_and_the_last_one_stays(
     mount.write(id="one", secret="s", url="one.example")
     assert found.current()[2] == "https://one.example/v1"
     assert "expected a URL" in caplog.text
+
+
+def test_credentials_in_changed_settings_are_used_from_then_on_and_files_keep_their_word() -> None:
+    told: list[str] = []
+    live = LiveCredentials(Verda(client_id="a", client_secret="old-secret-1"), {}, told.append)  # type: ignore[arg-type]
+    live.replace(Verda(client_id="b", client_secret="new-secret-2"), {})  # type: ignore[arg-type]
+    assert live.current()[:2] == ("b", "new-secret-2")
+    assert told == ["b", "new-secret-2"]

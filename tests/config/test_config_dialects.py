@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from controller.config.catalogue_check import check_against
 from controller.config.dialects.draft import pool_name
 from controller.config.load import show
+from controller.config.policy import to_policy
+from controller.domain.cloudthings import Catalogue, InstanceType, Offer
 from tests.config.foreign import DOCUMENTED, documented, in_base64, problems, read
 from tests.loop.predecessors import CA_VERDA, DATACRUNCH, DATACRUNCH_FLAGS, VERDACLOUD, VERDACLOUD_JOIN
 
@@ -184,6 +187,10 @@ WRONG: list[tuple[str | None, dict[str, str], tuple[str, ...], list[str]]] = [
     (None, verdacloud(availableLocations=None, groups={}), ONE_VM, ["availableLocations", "required"]),
     (None, verdacloud() | {"JOIN_TOKEN": ""}, ONE_VM, ["JOIN_TOKEN", "startup script asks for it"]),
     (None, verdacloud(labels="x"), ONE_VM, ["labels = x", "a list"]),
+    (f"pools: []\njoin: {{a: {{script: [{SECRET}]}}}}", {}, (), ["join.a.script = […]", "text of a script"]),
+    (f"pools: []\njoin: {{a: {{script: \"{SECRET}\\0\"}}}}", {}, (), ["join.a.script = ***", "NUL"]),
+    (f"pools: []\njoin: {{a: {{template: k3s, server: 'https://a', token_from: {{value: \"{SECRET}\\n\"}}}}}}", {}, (),
+     ["join.a.token_from.value = ***", "one line"]),
     ("nodeGroups: 5", {}, (), ["config.yaml:1", "nodeGroups = 5", "a list"]),
     ("nodeGroups: [{name: a, gpuCount: x, scaleUpEndpoint: 'http://a', scaleDownEndpoint: 'http://b'}]", {}, (),
      ["config.yaml:1", "nodeGroups[0].gpuCount = x", "whole number"]),
@@ -247,9 +254,9 @@ FLAGS = [
 @pytest.mark.parametrize(("flag", "key", "value"), FLAGS)
 @pytest.mark.parametrize("form", ["one", "two", "dash"])
 def test_flags_with_a_counterpart_set_it(flag: str, key: str, value: Any, form: str) -> None:
-    words = {"one": [flag], "two": flag.split("="), "dash": [flag[1:]]}[form]
-    if form == "two" and flag.startswith(("--scale-down-enabled", "--expendable")):
-        pytest.skip("a flag that may stand alone, or whose value begins with a dash, needs its sign")
+    # A flag that may stand alone, or whose value begins with a dash, needs its sign.
+    apart = [flag] if flag.startswith(("--scale-down-enabled", "--expendable")) else flag.split("=")
+    words = {"one": [flag], "two": apart, "dash": [flag[1:]]}[form]
     found: Any = show(read(None, datacrunch(), (*ONE_NODE, *words)).settings)
     for part in key.split("."):
         found = found[int(part)] if part.isdigit() else found[part]
@@ -303,3 +310,24 @@ def test_the_file_of_both_variable_and_cloud_config_is_one_configuration(tmp_pat
 
 def test_every_documented_flag_line_of_the_go_provider_is_read() -> None:
     assert read(None, datacrunch(), DATACRUNCH_FLAGS).settings.pools[0].max == 3
+
+
+@pytest.mark.parametrize(
+    "label", ["node-role.kubernetes.io/gpu", "foo.k8s.io/gpu", "node-restriction.kubernetes.io/a"]
+)
+def test_labels_that_a_kubelet_may_not_set_on_itself_are_taken_and_set_by_the_controller(label: str) -> None:
+    assert read(ca_verda(labels={label: "x"})).settings.pools[0].labels == {label: "x"}
+
+
+def test_an_image_that_the_type_does_not_boot_is_told_with_the_nearest_that_it_does() -> None:
+    loaded = read(CA_VERDA)
+    kind = InstanceType(
+        name="1V100.6V", model="Tesla V100 16GB", gpus=1, vcpus=6, memory_gib=23, price=Decimal("0.14"), spot_price=Decimal("0.05"),
+        images=("ubuntu-24.04-cuda-12.8-docker", "ubuntu-22.04", "ubuntu-24.04-cuda-12.6"),
+    )  # fmt: skip
+    catalogue = Catalogue(at=1.0, offers=(Offer(type=kind, location="FIN-03", market="on-demand"),))
+    (problem,) = check_against(to_policy(loaded.settings, cluster_id="c"), catalogue, loaded.origins)
+    assert str(loaded.draft.theirs(problem)) == (
+        "config.yaml:4: node_groups.gpu-workers.image = ubuntu-24.04-cuda-12.8-open-docker: expected an image that "
+        "1V100.6V supports, such as ubuntu-24.04-cuda-12.8-docker, ubuntu-24.04-cuda-12.6, ubuntu-22.04"
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from controller.config.dialects.docs import TARGET as VARIABLES
+from controller.config.dialects.docs import render as render_variables
 from controller.config.docs import TARGET, render
 from controller.config.load import load
 from controller.config.paths import fields
@@ -28,3 +30,21 @@ def test_the_example_on_the_page_loads() -> None:
     example = re.search(r"```yaml\n(.*?)```", render(), re.DOTALL)
     assert example
     assert load("page", {}, text=example[1], service_account="/nonexistent").warnings == []
+
+
+def test_the_page_of_variables_is_current_and_its_example_loads() -> None:
+    assert VARIABLES.read_text(encoding="utf-8") == render_variables(), (
+        "run python -m controller.config.dialects.docs"
+    )
+    example = re.search(r"```bash\n(.*?)```", render_variables(), re.DOTALL)
+    assert example
+    environ = dict(
+        line.split("=", 1) for line in example[1].splitlines() if "=" in line and not line.startswith("#")
+    )
+    loaded = load(
+        None, {name: value.strip("'") for name, value in environ.items()}, service_account="/nonexistent"
+    )
+    assert ([m.name for m in loaded.settings.machines], [p.name for p in loaded.settings.pools]) == (
+        ["gpu-worker-1"], ["a100"],
+    )  # fmt: skip
+    assert loaded.warnings == []

@@ -37,7 +37,6 @@ def test_the_good_one_is_good() -> None:
 
 AT = "config.yaml:5: "
 WHOLE = "expected a whole number, 0 or more"
-KUBELET = "on itself and would exit, so the machine would never join"
 QUOTE = "expected text; YAML reads on, off, yes and no as true or false, so write it in quotes"
 
 
@@ -73,24 +72,6 @@ QUOTE = "expected text; YAML reads on, off, yes and no as true or false, so writ
             "max_price_per_hour: -1",
             AT
             + "pools[0].max_price_per_hour = -1: expected an amount of money per hour or month, 0 or more, such as 2.50",
-        ),
-        (
-            "labels: {node-role.kubernetes.io/gpu: x}",
-            AT
-            + 'pools[0].labels["node-role.kubernetes.io/gpu"] = x: expected another label: '
-            + f"a kubelet may not set node-role.kubernetes.io/gpu {KUBELET}",
-        ),
-        (
-            "labels: {foo.k8s.io/gpu: x}",
-            AT
-            + 'pools[0].labels["foo.k8s.io/gpu"] = x: expected another label: '
-            + f"a kubelet may not set foo.k8s.io/gpu {KUBELET}",
-        ),
-        (
-            "labels: {node-restriction.kubernetes.io/a: x}",
-            AT
-            + 'pools[0].labels["node-restriction.kubernetes.io/a"] = x: expected another label: '
-            + f"a kubelet may not set node-restriction.kubernetes.io/a {KUBELET}",
         ),
         (
             "labels: {gpu-autoscaler/pool: x}",

@@ -113,6 +113,7 @@ def test_settings_show_as_people_write_them() -> None:
         "cooldown": "1m30s",
         "order": "largest",
         "min_age": "0s",
+        "removed_pools": "drain",
         "consolidate": "off",
         "consolidate_saving": 1,
     }

@@ -157,6 +157,76 @@ def test_switched_machines_alone_need_no_credentials(helm: Helm) -> None:
     }
 
 
+GROUPS = [
+    {
+        "name": "gpu-worker-1",
+        "gpuCount": 4,
+        "scaleUpEndpoint": "http://power-api/gpu-worker-1/start",
+        "scaleDownEndpoint": "http://power-api/gpu-worker-1/stop",
+    },
+    {
+        "name": "gpu-worker-2",
+        "gpuCount": "8",
+        "scaleUpEndpoint": "http://p/on",
+        "scaleDownEndpoint": "http://p/off",
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"scale_down": {"cooldown": "5m"}}, "scale_down: {cooldown: 5m}  # a file\n", ""]
+)
+def test_node_groups_of_the_webhook_controllers_chart_are_machines(helm: Helm, config: Any) -> None:
+    text = helm.objects({"nodeGroups": GROUPS, "config": config})["ConfigMap"]["data"]["config.yaml"]
+    found = yaml.safe_load(text)
+    assert [(m["name"], m["gpu_count"]) for m in found["machines"]] == [
+        ("gpu-worker-1", 4),
+        ("gpu-worker-2", 8),
+    ]
+    assert found["machines"][0]["scale_down_endpoint"] == "http://power-api/gpu-worker-1/stop"
+    assert found.get("scale_down") == ({"cooldown": "5m"} if config else None)
+    file = helm.home / "config.yaml"
+    file.write_text(text)
+    done = run_program([PROGRAM, "config", "check", "--config", str(file)], helm.home)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"nodeGroups": GROUPS, "config": {"machines": [{"name": "x"}]}},
+            "either nodeGroups or config.machines",
+        ),
+        ({"nodeGroups": GROUPS, "config": "machines: [{name: x}]"}, "either nodeGroups or config.machines"),
+        ({"nodeGroups": [{"name": "x"}]}, "gpuCount"),
+        ({"nodeGroups": [{**GROUPS[0], "gpuCount": 0}]}, "gpuCount"),
+        ({"nodeGroups": [{**GROUPS[0], "price": 1}]}, "price"),
+    ],
+)
+def test_half_a_node_group_is_refused(helm: Helm, values: dict[str, Any], said: str) -> None:
+    assert said in helm.refusal(values)
+
+
+def test_the_secrets_of_webhooks_may_be_read_and_no_others(helm: Helm) -> None:
+    def secret(name: str) -> dict[str, Any]:
+        return {"secret": {"name": name, "key": "k"}}
+
+    webhooks = {
+        "a": {"auth": {"basic": {"username": "u", "password": secret("s1")}, "hmac": {"key": secret("s2")}}},
+        "b": {
+            "auth": {"bearer": secret("s3"), "header": {"name": "X-Key", "value": secret("s4")}},
+            "tls": {"ca": secret("s5"), "certificate": secret("s6"), "key": secret("s6")},
+        },
+        "c": {"auth": {"bearer": {"file": "/etc/token"}}},
+        "d": None,
+    }
+    rules = helm.objects(given(config={**SETTINGS, "webhooks": webhooks}))["Role"]["rules"]
+    (secrets,) = [rule for rule in rules if "secrets" in rule["resources"]]
+    assert secrets["resourceNames"] == ["join-token", "s1", "s2", "s3", "s4", "s5", "s6"]
+    assert secrets["verbs"] == ["get"]
+
+
 def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(helm: Helm) -> None:
     objects = helm.objects(given())
     pod = objects["Deployment"]["spec"]["template"]["spec"]
@@ -178,14 +248,15 @@ def test_the_pod_is_restricted_probed_and_stays_off_the_machines_it_may_remove(h
     assert "gpu-autoscaler/machine" in json.dumps(pod["affinity"])
 
 
-def test_changed_settings_restart_the_pod(helm: Helm) -> None:
+def test_only_settings_that_cannot_change_while_running_restart_the_pod(helm: Helm) -> None:
     def checksum(values: dict[str, Any]) -> str:
         pod = helm.objects(values)["Deployment"]["spec"]["template"]
         return str(pod["metadata"]["annotations"]["checksum/config"])
 
     changed = {**SETTINGS, "limits": {"machines": 1}}
-    assert checksum(given()) == checksum(given())
-    assert checksum(given()) != checksum(given(config=changed))
+    another = {**SETTINGS, "cluster_id": "another"}
+    assert checksum(given()) == checksum(given(config=changed))
+    assert checksum(given()) != checksum(given(config=another))
 
 
 def test_the_settings_are_passed_on_unchanged_and_the_program_accepts_them(helm: Helm) -> None:

@@ -459,7 +459,12 @@ class Hands:
         await self._call("annotate", f"{node} {' '.join(f'{k}={v}' for k, v in changes.items())}", effect)
 
     async def label(self, node: str, changes: Mapping[str, str | None]) -> None:
-        raise AssertionError("the fleet sets no labels")
+        def effect() -> None:
+            found = self._node(node)
+            merged = {**found.labels, **changes}
+            self.town.nodes[node] = replace(found, labels={k: v for k, v in merged.items() if v is not None})
+
+        await self._call("label", f"{node} {','.join(sorted(changes))}", effect)
 
     async def evict(self, pod: Pod) -> Outcome:
         def effect() -> Outcome:

@@ -43,6 +43,7 @@ class Box:
     boot: float = 60.0
     show: float = 20.0
     stop: float = 20.0
+    ours: bool = False  # it was the controller that switched it last
 
 
 @dataclass
@@ -73,16 +74,16 @@ class Room:
             self.town.nodes[name] = replace(known, provider_id=f"k3s://{name}", ready=box.power == "on")
         return box
 
-    def press(self, name: str, on: bool) -> None:
-        """Power, by whoever presses the button."""
+    def press(self, name: str, on: bool, *, hand: bool = True) -> None:
+        """Power, by whoever presses the button; the laws hold for us alone."""
         box, now = self.boxes[name], self.time.now
         if on and box.power in ("off", "stopping"):
-            box.power, box.since = "booting", now
+            box.power, box.since, box.ours = "booting", now, not hand
         elif not on and box.power in ("on", "booting"):
             if not box.stops:
                 return
             box.power, box.since = "stopping", now
-            if used := [p.key for p in self.town.pods.values() if p.node == name and _uses(p)]:
+            if not hand and (used := [p.key for p in self.town.pods.values() if p.node == name and _uses(p)]):
                 self.broken.append(f"{name} is switched off while {used} use its GPUs")
 
     def call(self, name: str, on: bool, key: str) -> str:
@@ -97,7 +98,7 @@ class Room:
         self.calls.append(call)
         if met in ("ok", "lost", "late"):
             self.heard.add(key)
-            self.press(name, on)
+            self.press(name, on, hand=False)
         return met
 
     def wishes(self, on: bool, name: str = "") -> list[str]:

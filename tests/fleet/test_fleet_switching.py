@@ -413,3 +413,20 @@ async def test_a_foreign_node_of_another_name_is_never_touched() -> None:
     operator = world.begin()
     await world.wait_for(operator, "w1", Power.OFF)
     assert not [call for call in operator.hands.calls if call[1].split(" ")[0] == "other"]
+
+
+async def test_a_wish_that_was_not_sent_yet_is_dropped_with_its_demand() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    operator.leads = False  # so that nothing is sent
+    assert operator.board.request("w1", ("default/train",))
+    assert operator.power("w1") is Power.RISING
+    operator.leads = True
+    world.town.pods.clear()
+    await world.run(operator, 60)
+    assert operator.power("w1") is Power.OFF
+    assert world.room.calls == []
+    assert operator.record("w1").ons == ()

@@ -252,10 +252,19 @@ def test_what_is_drift_and_what_is_none(change: dict[str, Any], named: str) -> N
     assert named in told.message
 
 
-def test_a_machine_of_which_nothing_is_known_or_whose_pool_is_gone_has_not_drifted() -> None:
+def test_a_machine_whose_pool_was_taken_out_goes_as_soon_as_it_is_idle_or_is_kept() -> None:
+    others = policy(pool("other"))
+    drained = plan(idle(seconds=1, owner=made(pool()), policy=others))
+    assert gone(drained) == [NAME]
+    assert drained.machines[NAME].code is Reason.POOL_REMOVED
+    kept = plan(idle(seconds=10**6, owner=made(pool()), policy=replace(others, removed_pools="keep")))
+    assert gone(kept) == []
+    assert kept.machines[NAME].code is Reason.POOL_REMOVED
+
+
+def test_a_machine_of_which_nothing_is_known_has_not_drifted() -> None:
     changed = policy(pool(labels={"new": "1"}, images=("x",)))
     assert why(idle(seconds=1, policy=changed)) is Reason.COOLDOWN
-    assert why(idle(seconds=1, owner=made(pool()), policy=policy(pool("other")))) is Reason.COOLDOWN
     unsold = replace(machine(), instance_type="9Z.1V", made_with=made_with(pool()))
     assert why(idle(seconds=1, owner=unsold)) is Reason.COOLDOWN
     named = policy(pool(instance_types=("1A100.22V",)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from controller.app.snapshots import SnapshotError, from_json, to_json
+from controller.config.load import load
+from controller.config.policy import to_policy
 from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import KeepAfterAll, Launch, Plan, Refusal, Retire, Snapshot
@@ -304,3 +308,37 @@ def test_a_ready_machine_of_the_cloud_is_used_before_any_machine_is_switched_on(
     there = node("home-a100-aaaaaaaaaa", 1)
     found = plan(world(mine, rules=both(mine), bought=(bought,), nodes=(there,), pods=(pod("a"),)))
     assert up(found) == []
+
+
+def test_a_snapshot_with_own_machines_is_written_read_and_planned_alike_without_their_addresses() -> None:
+    text = """\
+cluster_id: home
+machines:
+  - {name: w2, gpu_count: 2, scale_up_endpoint: "http://power/on?token=hunter2", scale_down_endpoint: "http://power/hunter2"}
+webhooks: {power: {headers: {X-Key: hunter2}}}
+"""
+    settings = load("config.yaml", {}, text=text, service_account="/nonexistent").settings
+    (switch,) = to_policy(settings).switches
+    facts = {"w2": Own(power="off", face=FACE, stays=(Stay(NOW, Reason.MIN_ON, "x"),))}
+    first = world(switch, rules=to_policy(settings), own=facts, pods=(pod("a", 2),))
+    written = json.dumps(to_json(first, settings), default=str)
+    assert "hunter2" not in written
+    second, _ = from_json(json.loads(written))
+    assert second.own == first.own
+    assert up(plan(second)) == up(plan(first)) == [("w2", ("default/a",))]
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"w": {"power": "odd"}}, 'own.w.power: "odd"; expected one of off'),
+        ({"w": {"pwr": "on"}}, "own.w.pwr: unknown key"),
+        ({"w": {"power": "on", "stays": 7}}, "own.w: "),
+        ([], "own: []; expected a mapping"),
+        ({"w": []}, "own.w: []; expected a mapping"),
+    ],
+)
+def test_what_is_wrong_with_it_in_a_snapshot_is_one_line(own: Any, words: str) -> None:
+    with pytest.raises(SnapshotError) as error:
+        from_json({"now": NOW, "own": own})
+    assert words in str(error.value)

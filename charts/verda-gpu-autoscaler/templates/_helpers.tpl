@@ -36,17 +36,37 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "gpuas.settings" -}}
 {{- if kindIs "string" .Values.config -}}
 {{- .Values.config -}}
-{{- else -}}
+{{- else if or .Values.config (not .Values.nodeGroups) -}}
 {{- toYaml .Values.config -}}
 {{- end -}}
+{{- with .Values.nodeGroups }}
+machines:
+{{- range . }}
+  - name: {{ .name | quote }}
+    gpu_count: {{ int .gpuCount }}
+    scale_up_endpoint: {{ .scaleUpEndpoint | quote }}
+    scale_down_endpoint: {{ .scaleDownEndpoint | quote }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
-{{/* Names of the Secrets with join tokens, as a JSON list: the only Secrets that may be read. */}}
+{{/* Names of the Secrets with join tokens and credentials of webhooks, as a JSON list: the only ones that may be read. */}}
 {{- define "gpuas.joinSecrets" -}}
 {{- $names := list -}}
 {{- range $entry := (include "gpuas.settings" . | fromYaml).join -}}
 {{- with (dig "token_from" "secret" "name" "" (default dict $entry)) -}}
 {{- $names = append $names . -}}
+{{- end -}}
+{{- end -}}
+{{- range $entry := (include "gpuas.settings" . | fromYaml).webhooks -}}
+{{- $auth := dig "auth" dict (default dict $entry) -}}
+{{- $tls := dig "tls" dict (default dict $entry) -}}
+{{- $sources := list $auth.bearer (dig "basic" "password" dict $auth) (dig "header" "value" dict $auth) -}}
+{{- $sources = concat $sources (list (dig "hmac" "key" dict $auth) $tls.ca $tls.certificate $tls.key) -}}
+{{- range $source := $sources -}}
+{{- with (dig "secret" "name" "" (default dict $source)) -}}
+{{- $names = append $names . -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $names | uniq | sortAlpha | toJson -}}
@@ -61,6 +81,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $settings := include "gpuas.settings" . | fromYaml -}}
 {{- if hasKey $settings "Error" -}}
 {{- fail (printf "config is not YAML: %s" $settings.Error) -}}
+{{- end -}}
+{{- $own := .Values.config -}}
+{{- if kindIs "string" $own -}}
+{{- $own = fromYaml $own -}}
+{{- end -}}
+{{- if and .Values.nodeGroups $own.machines -}}
+{{- fail "give either nodeGroups or config.machines, not both" -}}
 {{- end -}}
 {{- $given := or .Values.credentials.clientId .Values.credentials.clientSecret -}}
 {{- if and .Values.existingSecret $given -}}

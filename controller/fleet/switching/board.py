@@ -25,7 +25,7 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Stay, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.life import Seen, first, step, taint_wanted
+from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
 from controller.fleet.usable import in_use
 from controller.planning.predict import gpu_resources
@@ -145,9 +145,18 @@ class Switchboard:
                 if not self._view.synced:
                     continue
                 before = first(switch, seen, now)
-            after = step(before, seen, switch, self.policy.deadlines, now)
+            after = step(self._unless_pointless(before, now), seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
+
+    def _unless_pointless(self, record: Switched, now: float) -> Switched:
+        """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
+        called = record.called_at or record.unsure or record.node_ready_at
+        if record.power is not Power.RISING or not record.call or called or not record.pods:
+            return record
+        if any(pod.key in record.pods for pod in self._view.waiting_pods()):
+            return record
+        return replace(off(record, now), call="", off_since=record.off_since, ons=record.ons[:-1])
 
     def _noticed(self, switch: Switch, before: Switched, after: Switched) -> None:
         if after.power is before.power and after.reason is before.reason:

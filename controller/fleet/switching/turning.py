@@ -178,8 +178,12 @@ class Turning:
     async def _switch_on(self, switch: Switch) -> None:
         name, pause = switch.name, switch.retry_first
         await self._ledger.flush()  # the wish is stored before anything is switched
-        while (record := self._in(name, Power.RISING)) is not None and self._to_call(switch, record):
-            if switch.asked and await self._endpoints.ask(name) == "on":
+        while True:
+            told = await self._endpoints.ask(name) if switch.asked else ""
+            record = self._in(name, Power.RISING)
+            if record is None or not self._to_call(switch, record):
+                return
+            if told == "on":
                 await self._change(switch, acked_at=self._clock())  # it is on its way already
                 return
             if not self._may_spend():

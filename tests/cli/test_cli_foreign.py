@@ -1,0 +1,169 @@
+"""The commands that predecessors' manifests start, and what the command line makes of their configurations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.cluster.rights import RIGHTS
+from controller.cluster.roles import objects
+from controller.config.load import load
+from controller.sandbox.demo.stage import NAMESPACE, Stage
+from tests.cli.commands import SECRET, cli
+from tests.config.foreign import DOCUMENTED, MACHINES
+from tests.loop.predecessors import CA_VERDA, DATACRUNCH, DATACRUNCH_FLAGS, VERDACLOUD_FLAGS, verdacloud
+
+life = pytest.mark.life
+
+
+def environ(stage: Stage, **more: str) -> dict[str, str]:
+    return {
+        "VERDA_CLIENT_ID": "client", "VERDA_CLIENT_SECRET": SECRET, "VERDA_BASE_URL": f"{stage.cloud_url}/v1",
+        "KUBECONFIG": stage.kubeconfig, "POD_NAMESPACE": NAMESPACE,
+        "GPU_AUTOSCALER_VERDA__CONNECT_TIMEOUT": "20s", "GPU_AUTOSCALER_VERDA__READ_TIMEOUT": "20s",
+    } | more  # fmt: skip
+
+
+async def command(function: str, *words: str, env: Mapping[str, str], cwd: Path) -> tuple[int, str]:
+    """One of the console scripts, as its wrapper starts it."""
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("VERDA_", "DATACRUNCH_", "GPU_AUTOSCALER_", "KUBE"))
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", f"from controller.cli.foreign import {function} as main; main()", *words,
+        env=kept | dict(env), cwd=cwd, stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    async with asyncio.timeout(120):
+        out, _ = await process.communicate()
+    told = out.decode()
+    assert SECRET not in told
+    assert "Traceback" not in told, told
+    assert process.returncode is not None
+    return process.returncode, told
+
+
+STARTS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
+    "the Python provider's command": (
+        "verda_cloud_provider", ("--config", "config.yaml", "--port", "8086", "--log-level", "INFO"), {},
+    ),
+    "the Go provider's command": (
+        "cluster_autoscaler", DATACRUNCH_FLAGS, {"DATACRUNCH_CLUSTER_CONFIG_JSON": DATACRUNCH},
+    ),
+    "the command of Verda's own provider": ("cluster_autoscaler", VERDACLOUD_FLAGS, verdacloud()),
+}  # fmt: skip
+
+
+@life
+@pytest.mark.parametrize("what", STARTS)
+async def test_each_predecessors_command_line_starts_as_documented(what: str, tmp_path: Path) -> None:
+    function, words, more = STARTS[what]
+    (tmp_path / "config.yaml").write_text(CA_VERDA)
+    async with Stage(boots=False) as stage:
+        code, told = await command(
+            function, *words, "--dry-run", "--once", env=environ(stage, **more), cwd=tmp_path
+        )
+        assert code == 0, told
+        assert "nothing to do" in told
+        assert (await stage.bill())["creates"] == 0
+
+
+@life
+async def test_the_images_own_command_takes_the_python_providers_arguments_without_a_verb(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.yaml").write_text(CA_VERDA)
+    async with Stage(boots=False) as stage:
+        code, shown, told = await cli(
+            f"--config={tmp_path}/config.yaml", "--port=8086", "--log-level=INFO", "--dry-run", "--once",
+            env=environ(stage), within=120,
+        )  # fmt: skip
+        assert code == 0, told
+        assert "nothing to do" in shown
+
+
+@life
+async def test_the_webhook_controllers_variables_start_a_dry_run_without_any_cloud_account() -> None:
+    async with Stage(boots=False) as stage:
+        env = {"KUBECONFIG": stage.kubeconfig, "POD_NAMESPACE": NAMESPACE} | MACHINES
+        code, shown, told = await cli("run", "--dry-run", "--once", env=env, within=120)
+        assert code == 0, told
+        assert "nothing to do" in shown
+
+
+@life
+async def test_a_manifest_that_needs_another_provider_is_told_what_this_image_is(tmp_path: Path) -> None:
+    code, told = await command("cluster_autoscaler", "--v=4", env={}, cwd=tmp_path)
+    assert code == 2
+    assert "verda-gpu-autoscaler" in told
+    code, told = await command("verda_cloud_provider", "--log-level", "LOUD", env={}, cwd=tmp_path)
+    assert code == 2
+    code, told = await command("verda_cloud_provider", "--driver", "externalgrpc2", env={}, cwd=tmp_path)
+    assert code == 2
+
+
+@life
+async def test_a_misspelt_option_is_not_taken_for_a_flag_of_cluster_autoscaler(tmp_path: Path) -> None:
+    code, _, told = await cli("run", "--confg", "x.yaml", env={})
+    assert code == 2
+    assert "--confg: no such option" in told
+
+
+@life
+async def test_config_check_prints_the_rights_that_are_needed_for_the_predecessors_account(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.yaml").write_text(CA_VERDA)
+    code, shown, _ = await cli("config", "check", "--config", str(tmp_path / "config.yaml"), "--rights")
+    assert code == 0
+    printed = list(yaml.safe_load_all(shown))
+    assert [each["kind"] for each in printed] == ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+    assert printed[1]["subjects"][0]["name"] == "verda-cloud-provider"
+    code, shown, _ = await cli("config", "check", env=MACHINES)
+    assert code == 0
+    assert shown.startswith("ok\n# The rights")
+    assert list(yaml.safe_load_all(shown.partition("\n")[2]))[1]["subjects"][0]["name"] == "gpu-node-manager"
+    code, shown, _ = await cli("config", "check", "--json", env=MACHINES)
+    assert json.loads(shown)["rights"][0]["kind"] == "ClusterRole"
+
+
+@life
+@pytest.mark.parametrize("name", DOCUMENTED)
+async def test_config_convert_prints_settings_that_are_read(name: str, tmp_path: Path) -> None:
+    text, env, flags = DOCUMENTED[name]
+    words = ["--from", name, *flags]
+    if text is not None:
+        (tmp_path / "theirs.yaml").write_text(text)
+        words += ["--config", str(tmp_path / "theirs.yaml")]
+    code, shown, told = await cli("config", "convert", *words, env=env)
+    assert code == 0, told
+    assert load("converted.yaml", {}, text=shown).dialect == "native"
+
+
+def test_the_printed_rights_are_those_of_the_table_and_no_more() -> None:
+    printed = objects("a", "ns", "account", ["join"])
+    granted: set[tuple[str, str, str, bool]] = set()
+    for each in printed:
+        for rule in each.get("rules", ()):
+            own = each["kind"] == "Role"
+            granted |= {
+                (f"{resource.partition('/')[0]}.{group}".rstrip(".") + (f"/{resource.partition('/')[2]}" if "/" in resource else ""),
+                 verb, name, own)
+                for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+                for name in rule.get("resourceNames", [""])
+            }  # fmt: skip
+    wanted: set[Any] = {
+        (right.resource, right.verb, right.name or ("join" if right.only_for else ""), right.own_namespace)
+        for right in RIGHTS
+    }
+    assert granted == wanted

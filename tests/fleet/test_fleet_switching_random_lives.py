@@ -1,0 +1,140 @@
+"""Random lives of a room of switched machines: faults, crashes, hands and pods in any order, and two laws.
+
+Power is never taken from a GPU in use, and one demand never switches two machines on: a further machine is asked
+for only while more pods wait than machines may be coming up for them. When the faults end, all work gets done and
+every machine is off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.domain.switching import Power
+from controller.fleet.ledger import LedgerError
+from tests.fleet.fakes import make_node
+from tests.fleet.power import FAULTS, Cabinet, Call, Operator, switch
+
+ON_WITHIN = 240.0
+
+
+class Life:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        asked = self.rng.random() < 0.3
+        names = [f"w{n}" for n in range(self.rng.randint(1, 4))]
+        more: dict[str, Any] = {
+            "on_within": ON_WITHIN,
+            "off_within": 120.0,
+            "left_alone": 200.0,
+            "asked": asked,
+            "delete_node": self.rng.random() < 0.3,
+            "min_on": self.rng.choice([0.0, 60.0]),
+            "min_off": self.rng.choice([0.0, 60.0]),
+            "per_day": 200,
+            "retry_first": self.rng.choice([2.0, 10.0]),
+        }
+        self.world = Cabinet(*(switch(name, 1, **more) for name in names))
+        self.world.rng.seed(seed)
+        self.room, self.town, self.time = self.world.room, self.world.town, self.world.time
+        self.town.work = 90.0
+        for name in names:
+            self.room.add(name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8)
+        self.room.before = self._judge
+        self.operator: Operator = self.world.begin()
+        self.pods = 0
+
+    def _judge(self, call: Call) -> None:
+        room = self.room
+        if not call.on or any(known.key == call.key for known in room.calls):
+            return
+        coming = [
+            box.name
+            for box in room.boxes.values()
+            if box.name != call.name
+            and box.power == "booting"
+            and self.time.now - box.since < ON_WITHIN
+            and box.ours
+        ]
+        waiting = sum(1 for pod in self.town.pods.values() if not pod.node)
+        if len(coming) + 1 > waiting:
+            room.broken.append(f"{call.name} is switched on for {waiting} pods while {coming} come")
+
+    async def happen(self) -> None:
+        rng, room, town = self.rng, self.room, self.town
+        chance = rng.random()
+        name = rng.choice(list(room.boxes))
+        if chance < 0.10 and self.pods < 40:
+            for _ in range(rng.choice([1, 1, 2, 3])):
+                self.pods += 1
+                town.add_pod(f"p{self.pods}")
+        elif chance < 0.22:
+            room.faults.setdefault(name, []).append(rng.choice(FAULTS))
+        elif chance < 0.26:
+            await self.restart()
+        elif chance < 0.29:
+            room.press(name, rng.random() < 0.5)
+        elif chance < 0.31:
+            room.boxes[name].boots = rng.random() < 0.6
+        elif chance < 0.33:
+            room.boxes[name].stops = rng.random() < 0.6
+        elif chance < 0.35 and name in town.nodes:
+            self.town.lose(name)  # for a moment
+        elif chance < 0.38 and name in town.nodes and room.boxes[name].power == "on":
+            town.nodes[name] = replace(town.nodes[name], ready=True)
+        elif chance < 0.40:
+            self.operator.hands.faults.setdefault("write_config_map", []).append("lost")
+        elif chance < 0.42:
+            room.answers = not room.answers
+
+    async def restart(self) -> None:
+        await self.operator.die()
+        self.operator = self.world.begin()
+
+    async def run(self, steps: int) -> None:
+        for _ in range(steps):
+            await self.happen()
+            self.world.happen()
+            with contextlib.suppress(LedgerError):
+                await self.operator.look()
+            if self.operator.hands.dead:
+                self.operator = self.world.begin()
+            await self.time.advance(self.rng.choice([1.0, 5.0, 20.0]))
+            assert self.room.broken == []
+
+    async def calm(self) -> None:
+        self.room.faults.clear()
+        self.room.answers = True
+        for box in self.room.boxes.values():
+            box.boots = box.stops = True
+            if box.power == "on":  # one whose Node was deleted registers when its kubelet starts again
+                known = self.town.nodes.get(box.name) or make_node(box.name, self.time.now)
+                self.town.nodes[box.name] = replace(known, ready=True)
+            if box.power == "booting":
+                box.since = self.time.now
+        for _ in range(900):
+            self.world.happen()
+            with contextlib.suppress(LedgerError):
+                await self.operator.look()
+            await self.time.advance(20.0)
+            if not self.town.pods and all(
+                record.power is Power.OFF for record in self.operator.ledger.switched.values()
+            ):
+                break
+        assert self.room.broken == []
+        assert not self.town.pods, self.operator.plan.pods
+        assert {name: box.power for name, box in self.room.boxes.items()} == dict.fromkeys(
+            self.room.boxes, "off"
+        )
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("LIVES", "10"))))
+async def test_a_random_life_breaks_no_law_and_ends_in_rest(seed: int) -> None:
+    life = Life(seed)
+    await life.run(160)
+    await life.calm()
