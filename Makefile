@@ -16,6 +16,9 @@ $(STAMP): requirements-dev.txt pyproject.toml
 demo: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler demo
 
+# Compiled tests are kept where the caller's environment forbids it, too: each process would compile all of them anew.
+test lives: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(STAMP)
 	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m "not life"
 

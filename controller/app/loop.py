@@ -244,13 +244,12 @@ class Loop:
 
     async def _ask_switched(self) -> None:
         """The status endpoints of switched machines, closely while something is under way there."""
-        board = self.fleet.switchboard
-        if board is None or not any(switch.asked for switch in board.switches):
-            return
         while True:
-            if self.fleet.rebuilt and await board.ask():
+            board = self.fleet.switchboard
+            if board is not None and self.fleet.rebuilt and await board.ask():
                 self._window.note()
-            await self._sleep(self._timing.poll_cloud_busy if board.busy else self._timing.poll_cloud)
+            busy = board is not None and board.busy
+            await self._sleep(self._timing.poll_cloud_busy if busy else self._timing.poll_cloud)
 
     async def _poll_catalogue(self) -> None:
         while True:

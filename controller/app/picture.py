@@ -8,6 +8,7 @@ or while pods elsewhere have a say in where a waiting one runs: by affinity, spr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from operator import attrgetter
 
 from controller.cluster.protocol import View
 from controller.domain.kube import Pod, PodShape, Volume
@@ -20,6 +21,8 @@ from controller.planning.consolidation import OFF
 from controller.planning.elsewhere import moves
 from controller.planning.gangs import membership
 from controller.planning.protection import uses_gpus
+
+_NAMED = attrgetter("namespace", "name", "uid")
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
@@ -38,7 +41,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     )
     heard = set() if everywhere else _with_a_say(view, waiting, declared)
     nodes = [
-        node
+        fleet.node_as_marked(node) if node.name in names else node
         for node in view.nodes()
         if everywhere
         or node.name in names
@@ -56,7 +59,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     return Snapshot(
         now=now,
         policy=policy,
-        pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))),
+        pods=tuple(sorted(pods, key=_NAMED)),  # thousands, in every pass
         nodes=tuple(sorted(nodes, key=lambda node: node.name)),
         daemonsets=daemonsets,
         jobs=tuple(sorted(view.jobs(), key=lambda job: job.uid)),

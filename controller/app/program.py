@@ -22,7 +22,7 @@ from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
-from controller.cluster.protocol import Subject
+from controller.cluster.protocol import Subject, Transport
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
@@ -69,8 +69,11 @@ class Program:
         endpoints: Endpoints | None = None,
         deployment: str = "",
         dry_run: bool = False,
+        line: Transport | None = None,
         driver: Driver | None = None,
     ) -> None:
+        """`line` is the lease's own way to the API server; without one it shares `connection`. `driver` decides on
+        sizes instead of the planner."""
         self.driver = driver
         self.loaded = loaded
         self.policy = policy
@@ -104,7 +107,7 @@ class Program:
             decoder=self.view.decoder,
         )
         self.lease = Lease(
-            connection,
+            line or connection,
             namespace=policy.namespace,
             identity=identity,
             clock=now.monotonic,
@@ -229,6 +232,7 @@ class Program:
             may_spend=self._may_spend,
             rng=now.rng,
             limits=self.policy.deadlines,
+            restored=self.flights.idle_marks.cleared,
         )
         return Switchboard(
             policy=self.policy,

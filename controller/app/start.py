@@ -96,4 +96,5 @@ async def prepare(
         deployment=deployment,
         dry_run=dry_run,
         driver=driver,
+        line=connection.apart(),
     )

@@ -22,6 +22,8 @@ from controller.cluster.sessions import Session, opened
 
 CONNECT_TIMEOUT = 10.0
 TIMEOUT = 30.0
+IDLE = 15.0  # seconds after which a connection that nobody uses is closed
+IDLE_APART = 75.0  # kept warm for whoever asks seldom; the API server itself closes after 90
 LONGEST_LINE = 64 * 2**20
 LONGEST_ANSWER_READ = 2**16  # of an error
 _TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
@@ -41,9 +43,13 @@ class _Stream:
 class Connection:
     """Implements `protocol.Transport`."""
 
-    def __init__(self, credentials: Credentials, *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, credentials: Credentials, *, timeout: float = TIMEOUT, beside: Connection | None = None
+    ) -> None:
         self._credentials = credentials
         self._timeout = timeout
+        self._beside = beside
+        self._apart: list[Connection] = []
         self._session: Session | None = None
         self._streams: set[_Stream] = set()
         self._closed = False
@@ -92,12 +98,23 @@ class Connection:
                         )
             # A last line without its end is a cut connection's: it is not whole, so it is not told.
 
+    def apart(self) -> Connection:
+        """One more with the same credentials, whose connections nobody else uses; it is closed with this one.
+
+        Where it has no answer, what is silent here is in doubt, too.
+        """
+        made = Connection(self._credentials, timeout=self._timeout, beside=self)
+        self._apart.append(made)
+        return made
+
     async def missing_rights(self, namespace: str, secrets: Iterable[str] = ()) -> list[str]:
         """Rights that are not granted, as lines such as `patch nodes`; sorted, empty when all is well."""
         return await rights.missing(self, namespace, secrets)
 
     async def close(self) -> None:
         self._closed = True
+        for part in self._apart:
+            await part.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -135,7 +152,7 @@ class Connection:
                 except _TROUBLE as error:
                     failure = answers.unreachable(f"{method} {path}", access.host, _why(error, limit))
                     if isinstance(error, TimeoutError) and limit.total is not None:
-                        self._doubt(session, began)
+                        await self._doubt(session, began)
                     if not isinstance(error, aiohttp.ClientSSLError):
                         raise failure from None
             # A certificate that is not trusted is told before anything is sent, and may be known by now.
@@ -143,13 +160,15 @@ class Connection:
                 raise failure
             access = await self._credentials.reload(access)
 
-    def _doubt(self, session: Session, since: float) -> None:
+    async def _doubt(self, session: Session | None, since: float) -> None:
         """A request had no answer in time: what is silent since it was sent may be dead, and is made anew."""
-        if self._session is session:
-            session.retired = True
-            self._session = None
         for stream in [stream for stream in self._streams if stream.heard < since]:
             stream.cut()
+        if session is not None and self._session is session:
+            self._session = None
+            await session.retire()
+        if self._beside is not None:
+            await self._beside._doubt(self._beside._session, since)
 
     @contextlib.asynccontextmanager
     async def _heard(self, response: aiohttp.ClientResponse) -> AsyncIterator[_Stream]:
@@ -167,10 +186,8 @@ class Connection:
             raise ClusterError("other", "the connection to the API server is closed")
         if session is None or session.access.transport != access.transport:
             if session is not None:
-                session.retired = True  # watches that run on it may finish
-                session.users += 1
-                await session.leave()
-            session = self._session = opened(access)
+                await session.retire()
+            session = self._session = opened(access, IDLE if self._beside is None else IDLE_APART)
         session.users += 1
         try:
             yield session

@@ -6,7 +6,7 @@ container's restart: such updates change nothing that is decided on, so nobody i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntFlag
 
 import msgspec
@@ -28,13 +28,17 @@ class Matter(IntFlag):
         return [name for flag, name in _NAMES if self & flag]
 
 
+_OF_LATE = 600.0  # seconds; far longer than from one look at the machines to the next
+_MOST_USED = 1000
 _NAMES = ((Matter.DEMAND, "demand"), (Matter.CAPACITY, "capacity"), (Matter.OTHER, "other"))
 
 
 class PodIndex:
     """All unfinished pods. `declared`: resources that count like GPUs."""
 
-    def __init__(self, declared: Iterable[str] = ()) -> None:
+    def __init__(self, declared: Iterable[str] = (), wall: Callable[[], float] = lambda: 0.0) -> None:
+        self._wall = wall
+        self._used: dict[str, float] = {}  # by node: when the last of its users left
         self._declared = frozenset(declared)
         self._pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}
@@ -69,6 +73,9 @@ class PodIndex:
     def guarded(self) -> tuple[Pod, ...]:
         return tuple(self._guarded.values())
 
+    def used_until(self, node: str) -> float:
+        return self._used.get(node, 0.0)
+
     def put(self, pod: Pod) -> Matter:
         """Take in what a pod is now. A finished one is no longer kept."""
         if pod.finished:
@@ -97,7 +104,20 @@ class PodIndex:
         if before is None:
             return Matter.NOBODY
         self._forget(before)
+        if before.node and self._uses(before):
+            self._note_use(before.node)
         return self._matter(before)
+
+    def _uses(self, pod: Pod) -> bool:
+        """Work that holds GPUs. What a claim holds is not known here; a monitor's holds nothing."""
+        shape = pod.shape
+        return not (shape.is_daemon or shape.mirror) and uses_accelerator(shape.requests, self._declared)
+
+    def _note_use(self, node: str) -> None:
+        now = self._wall()
+        if len(self._used) > _MOST_USED:  # nodes come and go
+            self._used = {name: at for name, at in self._used.items() if 0 <= now - at < _OF_LATE}
+        self._used[node] = now
 
     def _forget(self, pod: Pod) -> None:
         if not pod.node:

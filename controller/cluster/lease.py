@@ -4,6 +4,9 @@ A lease of somebody else has ended when *we* have seen it unchanged for its dura
 clock; what its `renewTime` says is another machine's opinion. Our own right to spend ends 10 seconds
 after the start of the last successful write, by the monotonic clock and by the wall clock, whichever is
 earlier: a suspended machine's monotonic clock stands still, a corrected wall clock jumps back.
+
+The transport should be one that nobody else uses: on a slow network a renewal must not wait for a new connection
+because watches took the one that was there.
 """
 
 from __future__ import annotations
@@ -81,14 +84,13 @@ class Lease:
         self._unchanged_since = 0.0
         self._success: tuple[float, float] | None = None  # monotonic and wall time, before it was sent
         self._held = False
+        self._warm = False  # whether the last request was answered, and so its connection is there
         self.error = ""
 
     def change(self, *, duration: float, renew: float, spend_within: float) -> None:
         """Its times, in seconds."""
         self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
         self._renew = renew
-        # Two tries before the lease is lost, each long enough for a new connection over a slow network.
-        self._patience = max(renew / 2, min(renew, (spend_within - renew) / 2))
         self._retry = min(RETRY, renew)
         self._spend_within = spend_within
 
@@ -122,14 +124,16 @@ class Lease:
         except ClusterError as error:
             self.error = error.message
             self._set(self._held and error.kind != "conflict" and self._fresh())
-            return self._soon()
+            return self._soon(began[0])
         if ours:
             self._success = began
         self._set(ours)
-        return max(0.0, self._renew - (self._clock() - began[0])) if ours else self._soon()
+        return max(0.0, self._renew - (self._clock() - began[0])) if ours else self._soon(began[0])
 
-    def _soon(self) -> float:
-        wait = self._retry * self._rng.uniform(0.8, 1.2)
+    def _soon(self, began: float) -> float:
+        """One that waited in vain for an answer has paused enough."""
+        pause = self._retry * self._rng.uniform(0.8, 1.2)
+        wait = max(0.05, pause - (self._clock() - began))
         if self._held and self._success:
             # Wake up in time to notice that it is lost.
             wait = min(wait, max(0.05, self._success[0] + self._spend_within - self._clock()))
@@ -193,9 +197,26 @@ class Lease:
             "leaseTransitions": transitions,
         }
 
+    async def _ask(self, method: str, path: str, body: object = None) -> bytes:
+        """A connection that is there answers soon or not at all; a new one takes its time on a slow network.
+
+        What is answered after the end of our right to spend is worth nothing.
+        """
+        patience = self._renew / 2
+        if not self._warm:
+            began = self._success[0] if self._held and self._success else self._clock()
+            patience = max(patience, began + self._spend_within - self._clock())
+        try:
+            raw = await self._transport.request(method, path, body=body, timeout=patience)
+        except ClusterError as error:
+            self._warm = error.status != 0
+            raise
+        self._warm = True
+        return raw
+
     async def _read(self) -> _Wire | None:
         try:
-            raw = await self._transport.request("GET", f"{self._root}/{self._name}", timeout=self._patience)
+            raw = await self._ask("GET", f"{self._root}/{self._name}")
         except ClusterError as error:
             if error.kind == "not_found":
                 return None
@@ -209,7 +230,7 @@ class Lease:
         )
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
         method, path = ("PUT", f"{self._root}/{self._name}") if version else ("POST", self._root)
-        raw = await self._transport.request(method, path, body=body, timeout=self._patience)
+        raw = await self._ask(method, path, body)
         self._found, self._unchanged_since = msgspec.json.decode(raw, type=_Wire), self._clock()
 
     async def _let_go(self) -> None:

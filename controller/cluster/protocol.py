@@ -103,6 +103,9 @@ class View(Protocol):
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         """Pods bound to the node that are not finished."""
 
+    def used_until(self, node: str) -> float:
+        """When the last pod that used accelerators of the node was seen to leave it; 0.0: not of late."""
+
     def guarded_pods(self) -> tuple[Pod, ...]:
         """Pods bound to a node that keep others off by a required anti-affinity."""
 

@@ -23,7 +23,7 @@ from controller.cluster.protocol import ClusterError
 class Session:
     """An aiohttp session for one set of certificates; closed when replaced and no longer in use."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, idle: float) -> None:
         self.access = access
         self.users = 0
         self.retired = False
@@ -31,6 +31,7 @@ class Session:
             connector=aiohttp.TCPConnector(
                 ssl=_tls(access) if access.host.startswith("https") else True,
                 socket_factory=_socket,
+                keepalive_timeout=idle,
                 ttl_dns_cache=60,
             ),
             cookie_jar=_no_cookies(),
@@ -63,15 +64,21 @@ class Session:
     async def close(self) -> None:
         await self._client.close()
 
+    async def retire(self) -> None:
+        """Nobody new uses it; watches that run on it may finish."""
+        self.retired = True
+        self.users += 1
+        await self.leave()
+
     async def leave(self) -> None:
         self.users -= 1
         if self.retired and not self.users:
             await self.close()
 
 
-def opened(access: Access) -> Session:
+def opened(access: Access, idle: float) -> Session:
     try:
-        return Session(access)
+        return Session(access, idle)
     except (OSError, ssl.SSLError) as error:
         raise ClusterError(
             "unauthorised", f"cannot use the certificates for {access.host}: {answers.one_line(str(error))}"

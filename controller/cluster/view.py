@@ -66,7 +66,7 @@ class WatchedView(Rarer):
         self.decoder = decoder or Decoder()
         self._on_change = on_change
         self._context = Context(transport, sleep, rng, clock, wall)
-        self._pods = PodIndex(declared)
+        self._pods = PodIndex(declared, wall)
         self._nodes: Objects[Node] = Objects(Matter.CAPACITY)
         self._named: tuple[Node, ...] = ()  # what `_by_name` was made of
         self._by_name: dict[str, Node] = {}
@@ -141,6 +141,9 @@ class WatchedView(Rarer):
 
     def pods_on(self, node: str) -> tuple[Pod, ...]:
         return self._pods.on(node)
+
+    def used_until(self, node: str) -> float:
+        return self._pods.used_until(node)
 
     def guarded_pods(self) -> tuple[Pod, ...]:
         return self._pods.guarded()

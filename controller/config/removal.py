@@ -27,11 +27,11 @@ def _unquoted_off(value: Any) -> Any:
 class ScaleDown(Section):
     cooldown: Duration = Field(
         timedelta(minutes=10),
-        description="Idle time before removal; 10 min, because the next pod often comes soon and would wait for a boot.",
+        description="Idle time before removal, counted from the end of the last use, however short that was; 10 min, because the next pod often comes soon and would wait for a boot.",
     )
     order: Literal["largest", "dearest"] = Field(
         "largest",
-        description="Which idle machine goes first: largest (GPUs, then price) or dearest (price, then GPUs), then the one that is idle longest. The largest, because its GPUs are the scarcest and mostly cost the most.",
+        description="Which of the idle machines whose cooldown is over goes first: largest (GPUs, then price) or dearest (price, then GPUs), then the one that is idle longest. The largest, because its GPUs are the scarcest and mostly cost the most. A machine whose cooldown still runs is not waited for, however large.",
     )
     min_age: Duration = Field(
         timedelta(0),

@@ -26,9 +26,8 @@ def made_with(pool: Pool) -> dict[str, str]:
     return {name: _digest(value) for name, value in settings.items()}
 
 
-def changed(machine: Mapping[str, str], pool: Pool) -> list[str]:
+def changed(machine: Mapping[str, str], now_is: Mapping[str, str]) -> list[str]:
     """The settings that are others now; of a machine of which nothing is known, none."""
-    now_is = made_with(pool)
     return [name for name, digest in machine.items() if now_is.get(name, digest) != digest]
 
 

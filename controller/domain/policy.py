@@ -14,6 +14,7 @@ import msgspec
 from controller.domain.cloudthings import SWITCHED
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
+from controller.domain.remembering import remembered
 from controller.domain.resources import GPU, Resources
 from controller.domain.switching import Switch
 from controller.domain.windows import Window
@@ -22,6 +23,7 @@ SPOT_ONLY = "spot_only"
 PREFER_SPOT = "prefer_spot"
 PREFER_ON_DEMAND = "prefer_on_demand"
 ON_DEMAND_ONLY = "on_demand_only"
+_PLAIN = {"cpu", "memory", "ephemeral-storage", "pods"}
 OWN = "own"  # of a pool that is one switched machine
 
 # Words by which queueing systems call a pod unschedulable that waits for its queue's quota, not for machines.
@@ -171,6 +173,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gpu_resources(self) -> frozenset[str]:
         """What counts as an accelerator beside `nvidia.com/*`: whatever pools declare."""
-        declared = {name for pool in self.pools for name in pool.resources}
-        declared |= {name for switch in self.switches for name in switch.resources}
-        return frozenset(declared - {"cpu", "memory", "ephemeral-storage", "pods"} | {GPU})
+        declared = _declared(self.pools)
+        return declared | _of_switches(self.switches) if self.switches else declared
+
+
+@remembered
+def _declared(pools: tuple[Pool, ...]) -> frozenset[str]:
+    declared = {name for pool in pools for name in pool.resources}
+    return frozenset(declared - _PLAIN | {GPU})
+
+
+@remembered
+def _of_switches(switches: tuple[Switch, ...]) -> frozenset[str]:
+    return frozenset({name for switch in switches for name in switch.resources} - _PLAIN)

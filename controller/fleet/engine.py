@@ -18,7 +18,7 @@ from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
-from controller.domain.kube import Pod
+from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
 from controller.domain.policy import Policy
@@ -105,6 +105,7 @@ class Fleet:
         """Ledger first, then the cloud's own list; nothing is decided before both are there, whole."""
         await self.ledger.load()
         self._account.known()
+        self.flights.idle_marks.forget_all()
         await self.refresh_catalogue()
         inventory, number = await self._list()
         if not inventory.complete:
@@ -245,6 +246,8 @@ class Fleet:
         self._follow_switched()
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
+        switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()
+        self.flights.idle_marks.follow({*(m.name for m in self.ledger.machines.values()), *switched})
         for machine, after, seen in steps:
             if seen.node is not None:
                 self.flights.dress(self.policy, after, seen.node)
@@ -372,6 +375,10 @@ class Fleet:
         """What of it would be carried out now."""
         return self._account.without_removals(plan)
 
+    def node_as_marked(self, node: Node) -> Node:
+        """With what was lately decided about its idleness, whether or not the watch shows it already."""
+        return self.flights.idle_marks.shown(node, self._view)
+
     # -- apply ----------------------------------------------------------------------------------
 
     async def apply(self, actions: Iterable[Action]) -> None:
@@ -386,7 +393,7 @@ class Fleet:
                 case Retire() if not self._account.strange:
                     self.retire(action.machine, action.reason, action.message, action.moving)
                 case MarkIdle():
-                    self.flights.mark_idle(action.machine, action.since)
+                    self.flights.idle_marks.mark(action.machine, action.since)
                 case KeepAfterAll():
                     self.flights.call_off(action.machine)
 
@@ -402,7 +409,7 @@ class Fleet:
             case Retire():
                 switchboard.retire(action.machine, action.reason, action.message)
             case MarkIdle():
-                self.flights.mark_idle(action.machine, action.since)
+                self.flights.idle_marks.mark(action.machine, action.since)
             case KeepAfterAll():
                 switchboard.turning.call_off(action.machine)
 

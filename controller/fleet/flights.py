@@ -7,7 +7,6 @@ Errors of the outside end one attempt, never the task's purpose: it is tried aga
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from controller.cloud.protocol import Cloud
@@ -24,12 +23,13 @@ from controller.fleet.account import Account
 from controller.fleet.buying import Again, Buying, Turn
 from controller.fleet.dismissal import Dismissal
 from controller.fleet.dressing import lacks
+from controller.fleet.idle_marks import IdleMarks
 from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import HARD, SOFT, Removal
+from controller.fleet.removal import HARD, Removal
 from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
@@ -37,9 +37,8 @@ __all__ = ["Flights", "Listener"]
 
 # A machine whose deletion was proven by id may still be listed for a while.
 _LIST_LAG = 300.0
-# A mark that was written is not seen at once: the watch lags behind.
+# What was written to a Node is not seen at once: the watch lags behind.
 _WATCH_LAG = 10.0
-
 
 # The script has run, or never will.
 _SCRIPT_DONE = (Phase.JOINED, Phase.STARTED, Phase.READY, Phase.TOMBSTONE)
@@ -82,9 +81,9 @@ class Flights:
             str, tuple[float, str]
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
-        self._marked: dict[str, tuple[bool, float]] = {}  # by name: marked idle or busy, and when
         self._closed_off: dict[str, tuple[float, bool]] = {}  # Nodes, by UID: when, and whether they were
         self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
+        self.idle_marks = IdleMarks(writer, self._tasks, clock, may_act)
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
@@ -104,6 +103,7 @@ class Flights:
             may_act=may_act,
             account=account,
             closed=self._remember,
+            restored=self.idle_marks.cleared,
         )
         self._dismissal = Dismissal(
             ledger=ledger,
@@ -151,7 +151,7 @@ class Flights:
             del self._closed[old]
         if machine.instance_id:
             self._closed[machine.instance_id] = (now, machine.intent)
-        self._marked.pop(machine.name, None)
+        self.idle_marks.forget(machine.name)
         self._dressed.pop(machine.node_uid, None)
         self._closed_off.pop(machine.node_uid, None)
 
@@ -183,7 +183,6 @@ class Flights:
                 await work()
             finally:
                 self._leaving.called_off.discard(machine.name)
-                self._marked.pop(machine.name, None)  # a removal that is called off takes the mark away
 
         self._tasks.start(machine.name, run)
 
@@ -255,13 +254,6 @@ class Flights:
 
         self._tasks.start(f"close off {machine.name}", run)
 
-    def mark_idle(self, name: str, since: float | None) -> None:
-        """Write it to the Node, once; the planner repeats itself until it sees the mark."""
-        idle, at = self._marked.get(name, (since is None, 0.0))
-        if idle is (since is not None) and 0 <= self._clock() - at < _WATCH_LAG:
-            return
-        self._tasks.start(f"mark {name}", lambda: self._mark(name, since))
-
     def call_off(self, name: str) -> None:
         if self._tasks.running(name):
             self._leaving.called_off.add(name)
@@ -270,14 +262,3 @@ class Flights:
         """Orders that are on the wire may end; everything else is resumed from the ledger."""
         await self._dismissal.stop(patience)
         await self._tasks.stop("launch ", patience)
-
-    async def _mark(self, name: str, since: float | None) -> None:
-        if not self._may_act():
-            return
-        text = (
-            None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
-        )
-        await self._writer.annotate(name, {names.NODE_IDLE_SINCE: text})
-        if since is None:
-            await self._writer.taint(name, remove=(SOFT,))
-        self._marked[name] = (since is not None, self._clock())

@@ -54,7 +54,9 @@ class Leaving:
         may_act: Callable[[], bool],
         account: Account,
         closed: Callable[[Machine], None],
+        restored: Callable[[str], None],
     ) -> None:
+        """`closed` and `restored` hear of machines that are gone, and by name of those that stay after all."""
         self._ledger = ledger
         self._removal = removal
         self._listener = listener
@@ -62,6 +64,7 @@ class Leaving:
         self._sleep = sleep
         self._may_act = may_act
         self._account = account
+        self._restored = restored
         self._closing = Closing(
             ledger=ledger,
             removal=removal,
@@ -161,6 +164,7 @@ class Leaving:
         if machine is None or not machine.awaits_restoring:
             return
         await self._removal.restore(machine, self._check)
+        self._restored(machine.name)
         machine = self._ledger.machines.get(intent)
         if machine is not None and machine.awaits_restoring:
             self._ledger.change(intent, drain_at=0.0)
@@ -192,6 +196,7 @@ class Leaving:
                 self._listener.removal_called_off(machine, why)
             raise NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
         await self._removal.restore(machine, self._lead)
+        self._restored(machine.name)
         now_is = self._ledger.machines.get(intent)
         if now_is is not None and now_is.phase is machine.phase and now_is.reason is machine.reason:
             surplus = machine.surplus

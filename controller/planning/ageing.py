@@ -8,11 +8,13 @@ and market are known. A machine whose pool is gone from the settings goes too, u
 
 from __future__ import annotations
 
+from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.machine import Machine
-from controller.domain.making import changed
+from controller.domain.making import changed, made_with
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
+from controller.domain.remembering import remembered
 from controller.planning.choice import allows_type
 from controller.planning.own import is_own
 
@@ -55,15 +57,23 @@ def _drift(snapshot: Snapshot, machine: Machine, pool: Pool) -> str:
         return f"pool {pool.name} no longer allows its location {machine.location}"
     if machine.market not in pool.markets():
         return f"pool {pool.name} no longer allows its market {machine.market}"
-    if others := changed(machine.made_with, pool):
+    if others := changed(machine.made_with, _made_with(pool)):
         return f"made with other settings of pool {pool.name}: {', '.join(others)}"
     return ""
 
 
 def _allows_type(snapshot: Snapshot, machine: Machine, pool: Pool) -> bool:
     """By the catalogue, where the type is still sold; by its name alone otherwise."""
-    kind = next((o.type for o in snapshot.offers if o.type.name == machine.instance_type), None)
+    kind = _types(snapshot.offers).get(machine.instance_type)
     if kind is not None:
         return allows_type(pool, kind)
     named = {name.upper() for name in pool.instance_types}
     return not named or machine.instance_type.upper() in named
+
+
+@remembered
+def _types(offers: tuple[Offer, ...]) -> dict[str, InstanceType]:
+    return {offer.type.name: offer.type for offer in reversed(offers)}
+
+
+_made_with = remembered(made_with, most=1000)  # one for each pool

@@ -60,7 +60,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     members = gangs.find(snapshot)
     gang_of = {pod.key: gang for gang in members.values() for pod in gang.pods}
     called = {key for key, gang in members.items() if gang.pending}
-    incomplete = _jobs_being_created(snapshot, wakes)
+    incomplete = jobs_being_created(snapshot, wakes)
     kai, sharing = snapshot.policy.fractions == "kai", list[Pod]()
     quota = Quota(snapshot.policy.quota_messages)
     for pod in snapshot.pods:
@@ -171,11 +171,11 @@ def _min_age(annotations: Mapping[str, str]) -> float:
     return 0.0
 
 
-def _jobs_being_created(snapshot: Snapshot, wake: list[float]) -> set[str]:
+def jobs_being_created(snapshot: Snapshot, wake: list[float]) -> set[str]:
     """UIDs of Jobs that have fewer pods than they want, and have not been waited for long enough."""
     seen: Counter[str] = Counter()
     first: dict[str, float] = {}
-    for pod in snapshot.pods:
+    for pod in snapshot.pods if snapshot.jobs else ():
         if pod.shape.owner_kind == "Job" and not pod.finished:
             uid = pod.shape.owner_uid
             seen[uid] += 1

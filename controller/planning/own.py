@@ -18,8 +18,9 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.policy import OWN, Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
+from controller.domain.remembering import remembered
 from controller.domain.resources import PODS, Resources, add, is_accelerator, maximum, subtract, total
-from controller.domain.switching import Face, Switch
+from controller.domain.switching import Face, Power, Switch
 from controller.planning import predict
 from controller.planning.fit import with_place
 
@@ -37,11 +38,15 @@ _PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 def with_own(snapshot: Snapshot) -> Snapshot:
     """The same picture with a pool for each switched machine, so that limits and explanations know it."""
-    switches = snapshot.policy.switches
-    if not switches:
+    policy = snapshot.policy
+    if not policy.switches or any(pool.market == OWN for pool in policy.pools):
         return snapshot
-    pools = tuple(_pool(switch) for switch in switches)
-    return replace(snapshot, policy=replace(snapshot.policy, pools=snapshot.policy.pools + pools))
+    return replace(snapshot, policy=_with_pools(policy))
+
+
+@remembered
+def _with_pools(policy: Policy) -> Policy:
+    return replace(policy, pools=policy.pools + tuple(_pool(switch) for switch in policy.switches))
 
 
 def _pool(switch: Switch) -> Pool:
@@ -108,10 +113,11 @@ def figures(
     there = offered(policy, pool, offer.type.gpus, face, node)
     daemons = total(with_place(pod.shape.requests) for pod in pods if pod.shape.is_daemon)
     # What is being deleted there is over as soon as its kubelet is back to say so.
+    on = own is not None and own.power == Power.ON  # then this only tells how large it is
     used = total(
         with_place(pod.shape.requests)
         for pod in pods
-        if not pod.shape.is_daemon and pod.deleting_at is None and not pod.finished
+        if not (on or pod.shape.is_daemon or pod.deleting_at is not None or pod.finished)
     )
     overhead = predict.daemon_overhead(snapshot.daemonsets, pool.name, labels, taints)
     return labels, taints, subtract({PODS: predict.MAX_PODS, **there}, add(used, maximum(overhead, daemons)))

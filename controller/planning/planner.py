@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType
+from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.kube import Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
 from controller.domain.prices import priced
 from controller.domain.reason import SENTENCES, Reason
-from controller.planning import budget, scale_down, together
+from controller.domain.remembering import remembered
+from controller.planning import budget, rest, scale_down, together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
@@ -39,6 +41,8 @@ from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import Sites, existing
+
+_by_name, _by_intent = attrgetter("name", "uid"), attrgetter("name", "intent")
 
 # Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
 _GANGS_ONE_BY_ONE = 4
@@ -71,7 +75,41 @@ class Draft:
 
 
 def plan(snapshot: Snapshot) -> Plan:
+    snapshot = with_own(snapshot)
+    if rest.nobody_waits(snapshot):
+        return _at_rest(snapshot)
+    return the_long_way(snapshot)
+
+
+def the_long_way(snapshot: Snapshot) -> Plan:
+    """Where somebody waits, or nobody knows; where nobody does, the same plan comes of it."""
     return _finished(draft(snapshot))
+
+
+def _at_rest(snapshot: Snapshot) -> Plan:
+    snapshot = msgspec.structs.replace(
+        snapshot,
+        nodes=tuple(sorted(snapshot.nodes, key=_by_name)),
+        budgets=tuple(sorted(snapshot.budgets, key=rest.by_name)),
+        machines=tuple(sorted(snapshot.machines, key=_by_intent)),
+        offers=_listed(snapshot.offers),
+    )
+
+    def rooms() -> list[Room]:
+        picture = in_order(snapshot)
+        return existing(with_devices(picture, Claims(picture))).ready
+
+    actions, told, wakes = rest.at_rest(snapshot, rooms)
+    for machine in snapshot.machines:
+        if machine.name not in told:
+            told[machine.name] = _about(machine, called_off=False)
+    told |= told_of_off(snapshot)
+    wakes += _refusals_end(snapshot)
+    return Plan(
+        actions=tuple(actions),
+        machines=dict(sorted(told.items())),
+        wake_at=min((moment for moment in wakes if moment is not None), default=None),
+    )
 
 
 def draft(snapshot: Snapshot) -> Draft:
@@ -215,7 +253,7 @@ def _finished(made: Draft) -> Plan:
         snapshot,
         placing.needed,
         made.found.pods,
-        placing.sites.ready,
+        lambda: placing.sites.ready,
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
     )
@@ -283,16 +321,21 @@ def in_order(snapshot: Snapshot) -> Snapshot:
     """The same picture, listed in the one order that ties are broken by."""
     return msgspec.structs.replace(
         snapshot,
-        pods=tuple(sorted(snapshot.pods, key=lambda p: (p.namespace, p.name, p.uid))),
-        nodes=tuple(sorted(snapshot.nodes, key=lambda n: (n.name, n.uid))),
-        budgets=tuple(sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name, b.uid))),
-        machines=tuple(sorted(snapshot.machines, key=lambda m: (m.name, m.intent))),
-        offers=tuple(
-            sorted(
-                snapshot.offers,
-                key=lambda o: (o.type.name, o.location, o.market, o.price, not o.available, o.type.gpus),
-            )
-        ),
+        pods=tuple(sorted(snapshot.pods, key=rest.by_name)),
+        nodes=tuple(sorted(snapshot.nodes, key=_by_name)),
+        budgets=tuple(sorted(snapshot.budgets, key=rest.by_name)),
+        machines=tuple(sorted(snapshot.machines, key=_by_intent)),
+        offers=_listed(snapshot.offers),
+    )
+
+
+@remembered
+def _listed(offers: tuple[Offer, ...]) -> tuple[Offer, ...]:
+    return tuple(
+        sorted(
+            offers,
+            key=lambda o: (o.type.name, o.location, o.market, o.price, not o.available, o.type.gpus),
+        )
     )
 
 
@@ -381,5 +424,7 @@ def _about(machine: Machine, called_off: bool) -> Explanation:
         return Explanation(code, SENTENCES[code])
     if machine.phase.on_the_way:
         for_whom = f"for {', '.join(machine.pods)}" if machine.pods else "for its pool's minimum"
+        if is_own(machine) and not machine.pods:
+            return Explanation(Reason.STARTING, machine.note or "its Node is Ready, and its GPUs are awaited")
         return Explanation(Reason.STARTING, f"{machine.phase.value}, {for_whom}")
     return Explanation(Reason.IN_USE, "its Node is not there or not Ready; nothing is decided about it")

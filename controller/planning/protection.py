@@ -24,7 +24,7 @@ KEPT_BY_OWNER = ("ReplicaSet", "StatefulSet", "ReplicationController", "Deployme
 def uses_gpus(snapshot: Snapshot, pod: Pod) -> bool:
     """Whether the pod is work that needs the accelerators of its node."""
     shape = pod.shape
-    if pod.finished or shape.is_daemon or shape.mirror:
+    if shape.owner_kind == "DaemonSet" or shape.mirror or pod.finished:
         return False
     if uses_accelerator(shape.requests, snapshot.policy.gpu_resources):
         return True

@@ -8,7 +8,7 @@ is never evicted: the machine stays. Work that uses GPUs is moved only by a cons
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -68,26 +68,27 @@ def decide(
     snapshot: Snapshot,
     needed: Mapping[str, str],
     demand: Sequence[Pod] = (),
-    rooms: Sequence[Room] = (),
+    rooms: Callable[[], Sequence[Room]] = tuple,
     kept: Mapping[str, Explanation] | None = None,
     *,
     buying: bool = False,
+    bound: Mapping[str, Sequence[Pod]] | None = None,
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
     `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free.
+    Whoever knows that no pod waits may tell which are `bound` to our machines.
     """
     nodes = {node.name: node for node in snapshot.nodes}
-    bound: dict[str, list[Pod]] = {}
-    for pod in snapshot.pods:
-        if pod.node:
-            bound.setdefault(pod.node, []).append(pod)
-    expected = _expected(snapshot, demand)
+    expected: Mapping[str, str] = {}
+    if bound is None:
+        bound, expected = _by_node(snapshot.pods), _expected(snapshot, demand)
     shut = closed(snapshot)
     found = _Found()
     stays: dict[str, Explanation] = dict(kept or {})
     for machine in snapshot.machines:
-        waiting = next((key for key in (machine.name, *machine.pods) if key in expected), None)
+        keys = (machine.name, *machine.pods) if expected else ()
+        waiting = next((key for key in keys if key in expected), None)
         if machine.name in needed:
             stays[machine.name] = Explanation(Reason.NEEDED, f"pod {needed[machine.name]} fits it")
         elif waiting is not None:
@@ -96,7 +97,7 @@ def decide(
         if machine.phase is Phase.READY and node is not None:
             pods = bound.get(machine.name, [])
             _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found)
-    elsewhere = Elsewhere(rooms, snapshot.machines, bound) if found.ripe else None
+    elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot.policy, alive, nodes)
     if elsewhere is not None:
@@ -105,12 +106,20 @@ def decide(
     if calm:
         busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
         open_to_it = [(m, node) for m, node in busy if not paused(snapshot, node, "scale-down", m.pool)]
-        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms, stays)
+        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), stays)
         if action is not None:
             _empty(found, allowance, action)
     if shut is not None and (change := hours_change(snapshot)) is not None:
         found.wake.append(change)
     return found.actions, found.told, min(found.wake, default=None)
+
+
+def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        if pod.node:
+            found.setdefault(pod.node, []).append(pod)
+    return found
 
 
 def _judge(

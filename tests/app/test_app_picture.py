@@ -68,6 +68,7 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
         spent_in_month=lambda now: Decimal(7),
     )
     fleet: Any = SimpleNamespace(
+        node_as_marked=lambda node: node,
         machines=lambda: (machine(NAME, phase=phase),),
         catalogue=SimpleNamespace(offers=()),
         active_refusals=lambda: (),

@@ -497,6 +497,69 @@ async def test_a_request_without_an_answer_ends_the_watches_that_are_silent_sinc
     assert quick[0] is not quick[1]
 
 
+async def test_a_connection_apart_is_warm_and_its_own_whatever_others_do(tmp_path: Path) -> None:
+    by_path: dict[str, list[object]] = {}
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        by_path.setdefault(request.path, []).append(request.transport)
+        if not request.path.startswith("/watch"):
+            return web.Response()
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"1\n")
+        await asyncio.Event().wait()
+        return answer
+
+    async with connected(tmp_path, handle) as connection:
+        apart = connection.apart()
+        await connection.request("GET", "/first")
+        await apart.request("PUT", "/lease", body={})
+        watches = [connection.stream(f"/watch{number}") for number in range(8)]
+        for watch in watches:
+            await anext(watch)
+            await apart.request("PUT", "/lease", body={})
+            await connection.request("GET", "/other")
+        for watch in watches:
+            await watch.aclose()
+        await connection.close()
+        with pytest.raises(ClusterError, match="is closed"):
+            await apart.request("PUT", "/lease", body={})
+    own = set(map(id, by_path.pop("/lease")))
+    assert len(own) == 1
+    assert not own & {id(each) for others in by_path.values() for each in others}
+
+
+async def test_a_connection_apart_without_an_answer_ends_the_silent_watches_beside_it(tmp_path: Path) -> None:
+    used: list[object] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        used.append(request.transport)
+        if request.path == "/quick":
+            return web.Response()
+        answer = web.StreamResponse()
+        if request.path == "/silent":
+            await answer.prepare(request)
+            await answer.write(b"1\n")
+        await asyncio.Event().wait()
+        return answer
+
+    async with connected(tmp_path, handle) as connection:
+        silent = connection.stream("/silent")
+        assert await anext(silent) == b"1"
+        await connection.request("GET", "/quick")
+        before = connection._session
+        assert before is not None
+        waiting = asyncio.ensure_future(anext(silent))
+        with pytest.raises(ClusterError):
+            await connection.apart().request("GET", "/slow", timeout=0.1)
+        with pytest.raises(ClusterError):
+            await waiting
+        await connection.request("GET", "/quick")
+        assert connection._session is not before
+        assert before._client.closed  # nobody used it any more
+    assert used[1] is not used[-1]
+
+
 async def test_a_410_on_a_stream_keeps_its_status(tmp_path: Path) -> None:
     async def handle(request: web.Request) -> web.Response:
         return web.json_response({"message": "too old", "reason": "Expired", "code": 410}, status=410)

@@ -52,9 +52,18 @@ class Client:
     def __init__(self, server: Server, name: str) -> None:
         self.server, self.name = server, name
         self.asked: list[str] = []
+        self.patience: list[float] = []
+        self.silent_until = 0.0  # by `clock`: no request is answered before
+        self.clock: Clock | None = None
 
-    async def request(self, method: str, path: str, *, body: Any = None, **more: Any) -> bytes:
+    async def request(
+        self, method: str, path: str, *, body: Any = None, timeout: float = 0.0, **more: Any
+    ) -> bytes:
         self.asked.append(method)
+        self.patience.append(timeout)
+        if self.clock is not None and self.clock() < self.silent_until:
+            self.clock.pass_(timeout)
+            raise ClusterError("unreachable", "time-out")
         assert path.startswith("/apis/coordination.k8s.io/v1/namespaces/gpu/leases")
         if self.name in self.server.down:
             raise ClusterError("unreachable", "nobody there")
@@ -196,6 +205,57 @@ async def test_a_slow_write_counts_from_when_it_was_sent() -> None:
     client.request = delayed  # type: ignore[method-assign]
     await lease.step()  # a read and a write: twelve seconds
     assert not lease.may_spend()
+
+
+async def test_a_new_connection_gets_all_the_time_there_is_and_a_warm_one_answers_soon_or_never() -> None:
+    server, clock = Server(), Clock()
+    lease, _, client = contender(server, "a", clock)
+    await lease.step()
+    assert client.patience == [SPENDING, 2.5]  # the first one is made, then it is there
+    clock.pass_(5)
+    await lease.step()
+    assert client.patience[2:] == [2.5]
+
+
+async def test_a_silent_connection_costs_neither_the_lease_nor_a_pause() -> None:
+    """The next try begins at once, on a new connection, and has all the time that is left."""
+    server, clock = Server(), Clock()
+    lease, told, client = contender(server, "a", clock)
+    client.clock = clock
+    await lease.step()
+    clock.pass_(4)
+    client.silent_until = clock() + 1
+    wait = await lease.step()
+    assert wait == pytest.approx(0.05)
+    clock.pass_(wait)
+    await lease.step()
+    assert client.patience[-2:] == [2.5, pytest.approx(SPENDING - 4 - 2.5 - 0.05)]
+    assert lease.held
+    assert told == [True]
+
+
+async def test_an_api_server_that_refuses_quickly_is_not_asked_without_a_pause() -> None:
+    server, clock = Server(), Clock()
+    lease, _, client = contender(server, "a", clock)
+    server.down.add("a")
+    waits = [await lease.step() for _ in range(20)]
+    assert min(waits) >= 1.6
+    assert client.patience == [SPENDING] * 20
+
+
+@pytest.mark.parametrize("silence", [1.0, 4.0, 20.0, 300.0])
+async def test_no_silence_makes_it_ask_in_a_tight_loop(silence: float) -> None:
+    server, clock = Server(), Clock()
+    lease, _, client = contender(server, "a", clock)
+    client.clock = clock
+    await lease.step()
+    client.asked.clear()
+    client.silent_until = clock() + silence
+    end = clock() + silence + 30
+    while clock() < end:
+        clock.pass_(await lease.step())
+    assert lease.held
+    assert len(client.asked) < 12 + silence / 1.6
 
 
 async def test_a_lost_answer_is_found_to_be_ours() -> None:

@@ -648,3 +648,45 @@ def test_bound_pods_that_keep_others_off_are_known() -> None:
     assert [found.name for found in index.guarded()] == ["a"]
     index.drop("uid-a")
     assert index.guarded() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"gpus": 1}, 7.0),
+        ({"gpus": 1, "phase": "Succeeded"}, 7.0),
+        ({"gpus": 0}, 0.0),
+        ({"gpus": 1, "owner": "DaemonSet"}, 0.0),
+    ],
+)
+def test_when_a_node_was_used_last_is_known_of_work_on_gpus_only(change: dict[str, Any], told: float) -> None:
+    now = 5.0
+    index = PodIndex((), lambda: now)
+    made = {key: value for key, value in change.items() if key in ("gpus",)}
+    found = pod("a", node="n1", **made)
+    if "owner" in change:
+        owner = {"kind": change["owner"], "name": "x", "uid": "u", "apiVersion": "v1", "controller": True}
+        found["metadata"]["ownerReferences"] = [owner]
+    index.put(Decoder().pod(found))
+    assert index.used_until("n1") == 0.0
+    now = 7.0
+    if "phase" in change:
+        found["status"]["phase"] = change["phase"]
+        index.put(Decoder().pod(found))
+    else:
+        index.drop("uid-a")
+    assert index.used_until("n1") == told
+    now = 9.0
+    index.drop("uid-a")
+    assert index.used_until("n1") == told
+
+
+def test_uses_of_long_ago_are_not_remembered_for_ever() -> None:
+    now = 0.0
+    index = PodIndex((), lambda: now)
+    for number in range(5000):
+        now += 1
+        index.put(Decoder().pod(pod("a", node=f"n{number}", gpus=1)))
+        index.drop("uid-a")
+    assert len(index._used) <= 1001
+    assert index.used_until("n4999") == 5000.0

@@ -119,6 +119,7 @@ class Town:
     budgets: list[DisruptionBudget] = field(default_factory=list)
     work: float = 30.0  # seconds that a pod runs
     bound_at: dict[str, float] = field(default_factory=dict)
+    used_until: dict[str, float] = field(default_factory=dict)
     joins: bool = True
     secrets: dict[str, str] = field(default_factory=dict)  # their versions, by name
     not_ready: float = NOT_READY  # how long a dead machine's Node still looks Ready
@@ -155,6 +156,7 @@ class Town:
         for key, pod in list(self.pods.items()):
             if pod.node and now >= self.bound_at.get(key, now) + self.work:
                 del self.pods[key]
+                self.used_until[pod.node] = now
         for key, pod in list(self.pods.items()):
             if pod.node or not pod.shape.requests.get("nvidia.com/gpu"):
                 continue
@@ -413,6 +415,9 @@ class Hands:
 
     def budgets(self) -> tuple[DisruptionBudget, ...]:
         return tuple(self.town.budgets)
+
+    def used_until(self, node: str) -> float:
+        return self.town.used_until.get(node, 0.0)
 
     def guarded_pods(self) -> tuple[Pod, ...]:
         return tuple(p for p in self.town.pods.values() if p.node and p.shape.anti_affinity)

@@ -184,6 +184,7 @@ class Operator(Controller):
             may_spend=lambda: self.leads,
             rng=world.rng,
             limits=policy.deadlines,
+            restored=self.flights.idle_marks.cleared,
         )  # fmt: skip
         self.board = Switchboard(
             policy=policy, ledger=self.ledger, turning=self.turning, view=hands, listener=self.heard,

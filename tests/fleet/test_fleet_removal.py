@@ -591,17 +591,6 @@ async def test_when_all_nodes_lose_their_gpus_at_once_none_is_replaced() -> None
     assert not controller.hands.did("delete")
 
 
-async def test_an_idle_mark_is_written_once_although_the_watch_lags() -> None:
-    world, controller, machine = await ready()
-    for number in range(5):
-        controller.flights.mark_idle(machine.name, world.time.now + number)
-        await world.time.advance(1)
-    assert len(controller.hands.did("annotate")) == 1
-    controller.flights.mark_idle(machine.name, None)
-    await world.time.settle()
-    assert len(controller.hands.did("annotate")) == 2
-
-
 async def test_nothing_is_remembered_of_machines_of_long_ago() -> None:
     world = World(cooldown=5.0)
     controller = world.start()
@@ -612,7 +601,7 @@ async def test_nothing_is_remembered_of_machines_of_long_ago() -> None:
         await world.time.advance(400)
     assert not controller.ledger.machines
     assert len(controller.flights._closed) <= 1
-    assert not controller.flights._marked
+    assert not controller.flights.idle_marks
     assert not controller.flights._leaving.called_off
     assert not controller.flights._tasks._tasks
     assert not controller.fleet.reports

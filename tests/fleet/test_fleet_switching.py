@@ -391,6 +391,22 @@ async def test_a_machine_that_left_the_settings_is_forgotten_as_it_is() -> None:
     assert world.room.calls == []
 
 
+@pytest.mark.parametrize("power", [Power.OFF, Power.DRAINING, Power.FALLING])
+async def test_one_that_leaves_the_settings_keeps_no_taint_of_ours(power: Power) -> None:
+    from msgspec.structs import replace
+
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", power, step=1.0)
+    calls = len(world.room.calls)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 300)
+    assert operator.ledger.switched == {}
+    assert world.town.nodes["w1"].taints == ()
+    assert len(world.room.calls) == calls
+
+
 async def test_a_node_that_never_was_there_is_registered_by_the_machine() -> None:
     world = Cabinet(switch("w1", 1))
     world.room.add("w1", 1, node=False)
@@ -430,3 +446,68 @@ async def test_a_wish_that_was_not_sent_yet_is_dropped_with_its_demand() -> None
     assert operator.power("w1") is Power.OFF
     assert world.room.calls == []
     assert operator.record("w1").ons == ()
+
+
+async def test_a_pod_that_waits_for_a_machine_in_use_is_told_so() -> None:
+    world = Cabinet(switch("w1", 4), switch("w2", 2))
+    world.room.add("w1", 4, power="on")
+    world.room.add("w2", 2)
+    world.town.work = 10_000.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.run(operator, 20)
+    world.town.add_pod("first", gpus=3)
+    await world.run(operator, 10)
+    world.town.add_pod("second", gpus=3)
+    await world.run(operator, 10)
+    told = operator.plan.pods["default/second"]
+    assert (told.code, told.message) == (Reason.IN_USE, "w1: it is on already, and has no room left")
+    assert world.room.calls == []
+
+
+async def test_before_any_record_stands_a_dry_run_sees_the_machines_as_they_are() -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 1), switch("w3", 2))
+    world.room.add("w1", 1, power="on")
+    world.room.add("w2", 1)
+    world.room.add("w3", 2, node=False)
+    operator = world.begin()
+    assert [(s.name, r.power.value) for s, r in operator.board.records()] == [
+        ("w1", "on"),
+        ("w2", "off"),
+        ("w3", "off"),
+    ]
+    assert [m.name for m in operator.fleet.everything()] == ["w1"]
+    assert operator.ledger.switched == {}
+
+
+async def test_who_switches_a_machine_on_shortly_after_we_did_is_heeded_as_well() -> None:
+    world = Cabinet(switch("w1", 1, left_alone=1800.0))
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON)
+    await world.wait_for(operator, "w1", Power.OFF)
+    world.room.press("w1", True)
+    await world.wait_for(operator, "w1", Power.ON)
+    calls = len(world.room.calls)
+    await world.run(operator, 1500)
+    assert len(world.room.calls) == calls
+    assert operator.plan.machines["w1"].code is Reason.SWITCHED_BY_HAND
+
+
+async def test_a_machine_that_comes_late_is_no_strangers_doing() -> None:
+    world = Cabinet(switch("w1", 1, on_within=100.0, left_alone=1800.0))
+    box = world.room.add("w1", 1, boot=180.0)
+    world.room.faults["w1"] = ["ok", "nothing"]  # it goes on booting, whatever is told to it
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train", gpus=1)
+    await world.run(operator, 150)
+    assert operator.power("w1") is Power.OFF
+    world.town.pods.clear()
+    assert box.power == "booting"
+    await world.wait_for(operator, "w1", Power.ON)
+    assert operator.record("w1").hand_until == 0
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert len(world.room.wishes(True)) == 1

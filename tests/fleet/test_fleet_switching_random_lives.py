@@ -91,6 +91,19 @@ class Life:
             self.operator.hands.faults.setdefault("write_config_map", []).append("lost")
         elif chance < 0.42:
             room.answers = not room.answers
+        elif chance < 0.46 and name in town.nodes and self._free(name):
+            self.pods += 1  # bound, and the watch has not brought it yet
+            pod = town.add_pod(f"p{self.pods}", node=name)
+            town.bound_at[pod.key] = self.time.now
+            self.operator.hands.not_shown_yet.add(pod.key)
+        elif chance < 0.50:
+            self.operator.hands.not_shown_yet.clear()
+
+    def _free(self, name: str) -> bool:
+        node = self.town.nodes[name]
+        there = [pod for pod in self.town.pods.values() if pod.node == name]
+        tainted = any(taint.effect == "NoSchedule" for taint in node.taints)
+        return node.ready and not tainted and not there and node.allocatable.get("nvidia.com/gpu", 0) > 0
 
     async def restart(self) -> None:
         await self.operator.die()
@@ -110,6 +123,7 @@ class Life:
     async def calm(self) -> None:
         self.room.faults.clear()
         self.room.answers = True
+        self.operator.hands.not_shown_yet.clear()
         for box in self.room.boxes.values():
             box.boots = box.stops = True
             if box.power == "on":  # one whose Node was deleted registers when its kubelet starts again

@@ -17,7 +17,7 @@ from controller.domain.plan import KeepAfterAll, Launch, Plan, Refusal, Retire, 
 from controller.domain.policy import Limits, NamespaceLimit, Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Face, Own, Power, Stay, Switch, Switched, as_machine
-from controller.planning.planner import plan
+from controller.planning.planner import plan, the_long_way
 from tests.planning.worlds import A1, A8, GIB, NOW, node, offers, pod, policy, pool
 
 HARD = Taint(key="gpu-autoscaler/draining", effect="NoSchedule")
@@ -342,3 +342,19 @@ def test_what_is_wrong_with_it_in_a_snapshot_is_one_line(own: Any, words: str) -
     with pytest.raises(SnapshotError) as error:
         from_json({"now": NOW, "own": own})
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("keep_on", [False, True])
+@pytest.mark.parametrize("pods", [(), (pod("a", 1, node="two"),)], ids=["none", "one"])
+def test_while_nobody_waits_the_short_way_makes_the_same_plan(keep_on: bool, pods: tuple[Any, ...]) -> None:
+    machines = (own("one", 1, keep_on=keep_on), own("two", 2), own("four", 4))
+    refused = Refusal(offer=own("four", 4).offer.key, reason=Reason.MIN_OFF, until=NOW + 60, message="x")
+    found = world(
+        *machines,
+        on={"one": NOW - 4000, "two": NOW - 4000},
+        nodes=(idle("one", 1), idle("two", 2), node("four", 4, ready=False)),
+        refusals=(refused,),
+        pods=pods,
+    )
+    assert plan(found) == the_long_way(found)
+    assert plan(found).machines["four"].code is Reason.MIN_OFF

@@ -25,14 +25,19 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Stay, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
+from controller.fleet.switching.life import Seen, face_of, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
-from controller.fleet.usable import in_use
+from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _HOLD = 60.0  # what holds a machine back lasts at least until the next look
+_TAKEN = {
+    Power.RISING: "it is on its way already, and its room is taken",
+    Power.ON: "it is on already, and has no room left",
+    Power.DRAINING: "it is on already, and being drained",
+}
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
@@ -67,11 +72,17 @@ class Switchboard:
         return next((switch for switch in self.switches if switch.name == name), None)
 
     def records(self) -> list[tuple[Switch, Switched]]:
-        return [
-            (switch, self._ledger.switched[switch.name])
-            for switch in self.switches
-            if switch.name in self._ledger.switched
-        ]
+        """As they stand in the ledger; of a machine that no record speaks of yet, how it looks."""
+        known = self._ledger.switched
+        return [(switch, known.get(switch.name) or self._glance(switch)) for switch in self.switches]
+
+    def _glance(self, switch: Switch) -> Switched:
+        now = self._clock()
+        seen = self._seen(switch, now)
+        found = first(switch, seen, now)
+        if seen.node is None or not seen.up or lacking(seen.promised, seen.node):
+            return found
+        return replace(found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node))
 
     def machines(self) -> tuple[Machine, ...]:
         """Those that are not off."""
@@ -83,8 +94,8 @@ class Switchboard:
         return any(record.changing for _, record in self.records())
 
     def offers(self) -> tuple[Offer, ...]:
-        """Those that are off, or are going to be."""
-        return tuple(s.offer for s, r in self.records() if r.power in (Power.OFF, Power.FALLING))
+        """All of them: of one that is on `refusals` tells that nothing more is to be had of it."""
+        return tuple(switch.offer for switch, _ in self.records())
 
     def own(self) -> dict[str, Own]:
         now = self._clock()
@@ -94,7 +105,7 @@ class Switchboard:
         }
 
     def refusals(self) -> list[Refusal]:
-        """Why a machine that is off is not switched on now."""
+        """Why a machine is not switched on now."""
         now = self._clock()
         found = []
         for switch, record in self.records():
@@ -135,9 +146,8 @@ class Switchboard:
     def judge(self) -> None:
         """Follow every machine by what is seen now; the records are stored by the caller."""
         now = self._clock()
-        for name in self._ledger.switched.keys() - {switch.name for switch in self.switches}:
-            log.info("a switched machine is no longer in the settings", extra={"machine": name})
-            self._ledger.drop_switched(name)
+        for name in self._left():
+            self._forget(name, now)
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -148,6 +158,18 @@ class Switchboard:
             after = step(self._unless_pointless(before, now), seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
+
+    def _left(self) -> set[str]:
+        return self._ledger.switched.keys() - {switch.name for switch in self.switches}
+
+    def _forget(self, name: str, now: float) -> None:
+        """It is no longer in the settings, and stays as it is; our taints go before its record does."""
+        record, node = self._ledger.switched[name], self._view.node(name)
+        if record.power is not Power.OFF:  # whatever is under way for it ends here
+            log.info("a switched machine is no longer in the settings", extra={"machine": name})
+            self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
+        if not self.turning.marked(node) and not self.turning.running(name):
+            self._ledger.drop_switched(name)
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -191,7 +213,10 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                self.turning.taint(switch, seen.node, wanted)
+                self.turning.taint(switch.name, seen.node, wanted)
+        for name in self._left():
+            if (node := self._view.node(name)) is not None:
+                self.turning.taint(name, node, False)
 
     # -- what drivers ask for -------------------------------------------------------------------
 
@@ -263,7 +288,7 @@ def _hindrance(switch: Switch, record: Switched, node: Node | None, now: float) 
         words = record.note if record.reason is Reason.OFF_DEADLINE else "it is being switched off"
         return Stay(now + _HOLD, Reason.SWITCHING_OFF, words)
     if record.power is not Power.OFF:
-        return None
+        return Stay(now + _HOLD, Reason.IN_USE, _TAKEN[record.power])
     lately = _lately(record, now)
     found: Iterable[Stay] = (
         Stay(

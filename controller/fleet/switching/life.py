@@ -151,6 +151,7 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
         if now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
             return replace(
                 off(record, now),
+                rose_at=0.0,
                 hand_until=now + switch.left_alone,
                 reason=Reason.SWITCHED_BY_HAND,
                 note="somebody else switched it off, or it failed",
@@ -196,7 +197,7 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
     record = replace(off(record, now), node_goes=switch.delete_node)
     if record.reason in USELESS:
         return record  # why is told until it is tried again
-    return replace(record, reason=None, note="", failures=0, refused_until=0.0)
+    return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
 
 
 def off(record: Switched, now: float) -> Switched:

@@ -33,6 +33,7 @@ log = logging.getLogger("gpu_autoscaler.fleet")
 
 _AGAIN = (Reason.UNAVAILABLE, Reason.RATE_LIMITED)  # certainly without effect, and worth another try
 _LATER = 30.0
+_WATCH_LAG = 10.0  # a taint that was written is not seen at once
 
 
 class Turning:
@@ -51,6 +52,7 @@ class Turning:
         may_spend: Callable[[], bool],
         rng: random.Random,
         limits: Deadlines,
+        restored: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._ledger = ledger
         self._endpoints = endpoints
@@ -63,8 +65,10 @@ class Turning:
         self._may_spend = may_spend
         self._rng = rng
         self._limits = limits
+        self._restored = restored
         self._tasks = Tasks(clock, wake)
         self._called_off: set[str] = set()
+        self._tainted: dict[str, tuple[bool, float]] = {}  # by machine: put or lifted last, and when
 
     @property
     def idle(self) -> bool:
@@ -118,22 +122,38 @@ class Turning:
         if self._tasks.running(name):
             self._called_off.add(name)
 
-    def taint(self, switch: Switch, node: Node, wanted: bool) -> None:
+    def running(self, name: str) -> bool:
+        return self._tasks.running(name)
+
+    @staticmethod
+    def marked(node: Node | None) -> bool:
+        """Whether a removal has left anything on the Node."""
+        return node is not None and (
+            node.has_taint(HARD.key, HARD.effect)
+            or node.has_taint(SOFT.key, SOFT.effect)
+            or names.NODE_DRAIN_SINCE in node.annotations
+        )
+
+    def taint(self, name: str, node: Node, wanted: bool) -> None:
         """Put the hard taint on its Node, or take ours off, unless a task is at work there."""
-        name = switch.name
+        written, at = self._tainted.get(name, (None, 0.0))
+        if written is wanted and 0 <= self._clock() - at < _WATCH_LAG:
+            return
         if not self._may_act() or self._tasks.running(name):
             return
-        hard = node.has_taint(HARD.key, HARD.effect)
-        soft = node.has_taint(SOFT.key, SOFT.effect)
-        marked = names.NODE_DRAIN_SINCE in node.annotations
-        if wanted and not hard:
-            self._tasks.start(f"taint {name}", lambda: self._writer.taint(name, add=(HARD,)))
-        elif not wanted and (hard or soft or marked):
+        if wanted and not node.has_taint(HARD.key, HARD.effect):
+            self._tasks.start(f"taint {name}", lambda: self._put(name))
+        elif not wanted and self.marked(node):
             self._tasks.start(f"taint {name}", lambda: self._lift(name))
+
+    async def _put(self, name: str) -> None:
+        await self._writer.taint(name, add=(HARD,))
+        self._tainted[name] = (True, self._clock())
 
     async def _lift(self, name: str) -> None:
         await self._writer.taint(name, remove=(SOFT, HARD))
         await self._writer.annotate(name, {names.NODE_DRAIN_SINCE: None})
+        self._tainted[name] = (False, self._clock())
 
     async def stop(self, patience: float) -> None:
         await self._tasks.stop("", patience)
@@ -294,6 +314,7 @@ class Turning:
                 return
             raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
         await self._removal.restore(machine, self._lead)
+        self._restored(machine.name)  # its mark of being idle went, too
         if record.power is not Power.ON:
             await self._change(
                 switch,

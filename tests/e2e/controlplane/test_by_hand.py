@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 from tests.e2e.controlplane.scene import NAMESPACE, Scene, running, runs, until
-from tests.e2e.controlplane.work import PROMPT, machine_for, node_of, taints, told, why
+from tests.e2e.controlplane.work import (
+    PROMPT,
+    STATUS,
+    machine_for,
+    node_of,
+    pause_all,
+    status_of,
+    taints,
+    told,
+    why,
+)
 from tests.e2e.programs import Started
 
 pytestmark = pytest.mark.usefixtures("prompt_kubelets")
-LEDGER, STATUS = "gpu-autoscaler-ledger", "gpu-autoscaler-status"
+LEDGER = "gpu-autoscaler-ledger"
 
 
 def test_a_deleted_ledger_is_rebuilt_from_the_marks_and_nothing_is_bought_twice(scene: Scene) -> None:
@@ -52,11 +62,11 @@ def test_a_ledger_that_is_deleted_emptied_or_damaged_under_it_costs_no_second_ma
 def test_the_status_is_written_again_when_it_was_edited_or_deleted(scene: Scene) -> None:
     with running(scene.controller(PROMPT)):
         machine = machine_for(scene, "train")
-        until("it is told", lambda: machine in _status(scene))
+        until("it is told", lambda: machine in status_of(scene))
         scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, {"data": {"status.json": "all is well"}})
-        until("it is told again", lambda: machine in _status(scene))
+        until("it is told again", lambda: machine in status_of(scene))
         scene.core.delete_namespaced_config_map(STATUS, NAMESPACE)
-        until("and once more", lambda: machine in _status(scene))
+        until("and once more", lambda: machine in status_of(scene))
 
 
 def test_a_pause_is_heeded_on_the_status_the_deployment_and_a_node(scene: Scene) -> None:
@@ -70,13 +80,13 @@ def test_a_pause_is_heeded_on_the_status_the_deployment_and_a_node(scene: Scene)
             scene.apps.patch_namespaced_deployment("ours", NAMESPACE, _deployment(None))
             until("then it is", lambda: runs(scene, "train"))
             machine = node_of(scene, "train")
-            _pause(scene, "scale-down")
+            pause_all(scene, "scale-down")
             until("it is heard", lambda: told(controller)["paused"] == "scale-down")
             scene.delete_pod("train")
             until("nothing is removed", lambda: why(controller, machine)[0] == "paused")
             notes = {"metadata": {"annotations": {"gpu-autoscaler/pause": "scale-down"}}}
             scene.core.patch_node(machine, notes)
-            _pause(scene, None)
+            pause_all(scene, None)
             until("that is over", lambda: not told(controller)["paused"])
             time.sleep(1)
             assert why(controller, machine)[0] == "paused"
@@ -101,19 +111,8 @@ def _problems(controller: Started) -> str:
     return "\n".join(told(controller)["problems"])
 
 
-def _status(scene: Scene) -> str:
-    stored = [m for m in scene.core.list_namespaced_config_map(NAMESPACE).items if m.metadata.name == STATUS]
-    return str(stored[0].data["status.json"]) if stored else ""
-
-
 def _told_of(controller: Started, pod: str) -> str:
     return str(told(controller)["pods"].get(pod, {}).get("code"))
-
-
-def _pause(scene: Scene, what: str | None) -> None:
-    until("there is a status", lambda: _status(scene))
-    notes = {"metadata": {"annotations": {"gpu-autoscaler/pause": what}}}
-    scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, notes)
 
 
 def _deployment(pause: str | None) -> dict[str, Any]:

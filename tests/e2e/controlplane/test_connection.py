@@ -85,3 +85,5 @@ def test_a_slow_connection_only_slows_it_down(scene: Scene, proxy: Proxy, contro
     scene.delete_pod("first")
     until("nothing is left", scene.empty)
     assert scene.state()["creates"] == 1
+    told = [line for line in controller.complaints if "lease  held=" in line]
+    assert len(told) == 1, told  # once it is held it is not lost

@@ -11,10 +11,9 @@ from kubernetes import client
 
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import Scene, running, runs, until
-from tests.e2e.controlplane.work import PROMPT, machine_for, node_of, taints, told, why
+from tests.e2e.controlplane.work import PROMPT, machine_for, node_of, pause_all, taints, told, why
 
 LARGE, SMALL = ({"node.kubernetes.io/instance-type": kind} for kind in ("2A100.44V", "1A100.22V"))
-IDLE = "gpu-autoscaler/idle-since"
 
 
 def test_a_node_that_must_not_be_disrupted_stays(scene: Scene, prompt_kubelets: Kubelets) -> None:
@@ -42,11 +41,16 @@ def test_several_go_one_by_one_the_largest_first_and_none_that_a_pod_needs(
         until("all run", lambda: runs(scene, "small", "stays", "large"))
         kept = node_of(scene, "stays")
         expected = [node_of(scene, "large"), node_of(scene, "small")]
-        scene.delete_pod("large")
-        large = expected[0]
-        # Which pod the API server ends first is its own affair.
-        until("it is idle", lambda: IDLE in (scene.core.read_node(large).metadata.annotations or {}))
+        pause_all(scene, "scale-down")
+        until("the pause is heard", lambda: told(controller)["paused"] == "scale-down")
         scene.delete_pod("small")
+        until("the small one is idle first", lambda: _note(scene, expected[1], "idle-since"))
+        scene.delete_pod("large")
+        for name in expected:
+            until(f"only the pause keeps {name}", lambda name=name: why(controller, name)[0] == "paused")
+        assert scene.nodes() == sorted([kept, *expected])
+        assert not _gone(scene)
+        pause_all(scene, None)  # from now on both may go, decided in one pass
         at_once: set[int] = set()
 
         def two_are_gone() -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.request import urlopen
 
-from tests.e2e.controlplane.scene import Scene, container, runs, until
+from tests.e2e.controlplane.scene import NAMESPACE, Scene, container, runs, until
 from tests.e2e.programs import Started
 
 # For scenarios that are not about these delays.
@@ -18,6 +18,7 @@ PROMPT: dict[str, Any] = {
     "disruption": {"budget": "100%"},
 }
 SLOW_DRAIN = {**PROMPT, "deadlines": {**PROMPT["deadlines"], "drain_pause": "2s"}}  # long enough to be seen
+STATUS = "gpu-autoscaler-status"
 BY_HAND = {"kwok.x-k8s.io/status": "custom"}  # on a pod: the test starts and ends it, and not KWOK
 
 
@@ -95,3 +96,16 @@ def why(controller: Started, machine: str) -> tuple[str, str]:
     """The code and the sentence that it has for a machine."""
     found = [each for each in told(controller)["machines"] if each["name"] == machine]
     return (found[0]["code"], found[0]["message"]) if found else ("", "")
+
+
+def status_of(scene: Scene) -> str:
+    """The text in the status ConfigMap; empty while there is none."""
+    stored = [m for m in scene.core.list_namespaced_config_map(NAMESPACE).items if m.metadata.name == STATUS]
+    return str(stored[0].data["status.json"]) if stored else ""
+
+
+def pause_all(scene: Scene, what: str | None) -> None:
+    """Ask for a pause of everything where `kubectl annotate` would, beside the status; None lifts it."""
+    until("there is a status", lambda: status_of(scene))
+    notes = {"metadata": {"annotations": {"gpu-autoscaler/pause": what}}}
+    scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, notes)
