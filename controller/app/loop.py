@@ -281,9 +281,12 @@ class Loop:
                 continue
             try:
                 await self._sweep()
-            except CloudError:
+            except CloudError as error:
+                self.problem("sweep", f"what may be left over cannot be looked for: {error.message}")
                 await self._sleep(10 * _SWEEP_PAUSE)
                 self._leftovers.set()
+            else:
+                self.problem("sweep", None)
 
     # -- status ---------------------------------------------------------------------------------
 

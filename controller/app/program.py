@@ -334,12 +334,13 @@ class Program:
             log.info("script without a machine is removed", extra={"script": script.name})
         for disk in orphans.disks:
             log.warning("disk without a machine is removed", extra={"disk": disk.name})
-        for sentence in self._doubtful - set(orphans.doubtful):
+        refused = await sweep.remove(self._cloud, orphans, self.flights.may_act)
+        told = {*orphans.doubtful, *refused}
+        for sentence in self._doubtful - told:
             self.loop.problem(sentence, None)
-        for sentence in orphans.doubtful:
+        for sentence in sorted(told):
             self.loop.problem(sentence, sentence)
-        self._doubtful = set(orphans.doubtful)
-        await sweep.remove(self._cloud, orphans, self.flights.may_act)
+        self._doubtful = told
 
     # -- life -----------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 Works in rounds like any reconciler: look at the account, ask for whatever is still there and was not
 asked for lately, look again. So a refusal while provisioning, a lost answer and a list that lags are
-all the same: another round. Ownership is read again right before each delete.
+all the same: another round. What is refused is asked for ever more seldom, and holds nothing else up; only
+missing rights are final. Ownership is read again right before each delete.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from controller.fleet import ownership
 from controller.fleet.orphans import DISK, MACHINE, SCRIPT, TRASH, Account, Found, doubtful
 
 _REPEAT = 60.0  # an accepted delete without effect for so long is sent again
+_FIRST_PAUSE, _MOST_PAUSE = 2.0, 60.0  # after a refusal
 _ROUND, _MOST_ROUND = 2.0, 10.0
 _LISTS = 2  # one list without a disk or a script proves nothing
 
@@ -52,10 +54,20 @@ class _Task:
         self.found = found
         self.disks: tuple[str, ...] = ()  # that were named when the delete was sent
         self.asked_at: float | None = None  # when a delete was accepted last
+        self.refused_at: float | None = None  # or refused
+        self.pause = 0.0  # after the refusal
         self.gone = False
         self.missing = 0  # lists in a row without it
         self.message = ""
         self.given_up = False
+
+    def refused(self, now: float, least: float) -> None:
+        self.refused_at = now
+        self.pause = max(least, min(_MOST_PAUSE, self.pause * 2 or _FIRST_PAUSE))
+
+    def pausing(self, now: float) -> bool:
+        accepted = self.asked_at is not None and now - self.asked_at < _REPEAT
+        return accepted or (self.refused_at is not None and now - self.refused_at < self.pause)
 
 
 class Cleanup:
@@ -112,7 +124,7 @@ class Cleanup:
         return bool(machine) and any(o.given_up and not o.gone for o in tasks if o.found.id == machine)
 
     def _is_due(self, task: _Task, tasks: Collection[_Task]) -> bool:
-        if task.asked_at is not None and self._clock() - task.asked_at < _REPEAT:
+        if task.pausing(self._clock()):
             return False
         machine = task.found.machine
         # A disk goes with its machine; by itself only if it is still there when the machine is gone.
@@ -124,6 +136,7 @@ class Cleanup:
             outcome = await (self._delete_machine(task) if found.kind == MACHINE else self._delete(found))
         except CloudError as error:
             task.message = error.message
+            task.refused(self._clock(), min(_MOST_PAUSE, error.retry_after or 0.0))
             return
         if outcome is None:
             return
@@ -132,9 +145,12 @@ class Cleanup:
             self._tell(f"deleting: {found.kind} {found.name} ({found.id})")
             return
         task.message = outcome.message
-        task.given_up = _is_hopeless(found.kind, outcome)
-        if isinstance(outcome, Refused) and outcome.reason is Reason.ALREADY_GONE:
+        refusal = outcome if isinstance(outcome, Refused) else None
+        if refusal is not None and refusal.reason is Reason.ALREADY_GONE:
             task.asked_at = self._clock()
+            return
+        task.given_up = refusal is not None and refusal.reason is Reason.UNAUTHORISED
+        task.refused(self._clock(), min(_MOST_PAUSE, (refusal.retry_after if refusal else None) or 0.0))
 
     async def _delete(self, found: Found) -> Outcome:
         if found.kind == SCRIPT:
@@ -180,13 +196,6 @@ class Cleanup:
             return task.missing >= _LISTS
         instance = await self._cloud.instance(found.id)  # a list may lack a machine that lives
         return instance is None or instance.state == "gone"
-
-
-def _is_hopeless(kind: str, outcome: Outcome) -> bool:
-    """No patience changes it. A plain 400 to a machine's delete may be about a state that passes."""
-    if not isinstance(outcome, Refused):
-        return False
-    return outcome.reason is Reason.UNAUTHORISED or (kind != MACHINE and outcome.reason is Reason.BAD_REQUEST)
 
 
 def _disk_of(machine: Found, disk: str) -> Found:

@@ -55,12 +55,13 @@ class Closing:
         self._closed = closed
         self._elsewhere: dict[str, float] = {}  # by intent: since when another account answers
         self._forgotten: dict[str, str] = {}  # by machine: disks that nobody saw go
+        self._refused: dict[str, str] = {}  # by machine: a disk of it that may not be deleted
 
     @property
     def unproven(self) -> dict[str, str]:
-        """By machine: what another account may have, as far as this process knows."""
+        """By machine: what another account may have, or the cloud does not give up, as far as this process knows."""
         waiting = [m for m in self._ledger.machines.values() if m.intent in self._elsewhere]
-        return {m.name: _words(m) for m in waiting} | self._forgotten
+        return {m.name: _words(m) for m in waiting} | self._refused | self._forgotten
 
     async def close(self, cluster_id: str, intent: str) -> None:
         pause = POLL
@@ -72,13 +73,18 @@ class Closing:
             proven = self._counts(machine, disks)
             if not disks.listed:
                 break
+            refused = ""
             for volume in disks.listed:
                 self._still_gone(intent)
-                await self._removal.delete_disk(volume)
+                if why := await self._removal.delete_disk(volume):
+                    refused = f"{machine.name} is gone, and its disk {volume.id} is not deleted: {why}"
+            if refused:
+                self._refused[machine.name] = refused
             await self._sleep(pause)
             pause = min(_MOST_POLL, pause * 1.5)
         if machine is None:
             return
+        self._refused.pop(machine.name, None)
         self._still_gone(intent)
         await self._removal.delete_node(machine, lambda: self._still_gone(intent))
         if machine.script_id:

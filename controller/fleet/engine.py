@@ -115,6 +115,7 @@ class Fleet:
 
     async def refresh_catalogue(self) -> None:
         self.catalogue = await self._cloud.catalogue()
+        await self.ledger.heed_tokens()
         await self._count_scripts()
 
     async def _count_scripts(self) -> None:

@@ -75,7 +75,7 @@ class Ledger:
             self._known = [book]
             self._take(book)
             self._dirty = self.lost = False
-            self._forget_other_ways(book)
+            self._forget_other_ways(book.starting)
 
     def starts_with(self, settings: str, secrets: Sequence[str]) -> None:
         """Other settings are in force: machines may start in another way, and what was given up is tried again."""
@@ -94,11 +94,21 @@ class Ledger:
             raise LedgerError(f"the ledger cannot be read: {error.message}") from error
         return (stored.version, parse(stored.data, self._cluster_id)) if stored else None
 
-    def _forget_other_ways(self, book: Book) -> None:
-        """Machines that start in another way now may become usable."""
-        if not self._starting or book.starting == self._starting:
+    async def heed_tokens(self) -> None:
+        """A join token that was mended ends what was given up at once. Asked for only while there is any."""
+        if not (self.given_up or self.in_vain):
             return
-        if book.starting and (self.given_up or self.in_vain):
+        before = self._starting
+        now = await starting_now(self._writer, self._settings, self._secrets, before)
+        if self._starting == before:  # else it was read again meanwhile
+            self._starting = now
+            self._forget_other_ways(before)
+
+    def _forget_other_ways(self, before: str) -> None:
+        """Machines that start in another way now may become usable."""
+        if not self._starting or before == self._starting:
+            return
+        if before and (self.given_up or self.in_vain):
             log.info("settings or join tokens of starting machines changed: what was given up is tried again")
             self.given_up.clear()
             self.in_vain.clear()

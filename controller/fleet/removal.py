@@ -189,9 +189,14 @@ class Removal:
         disks = await self._cloud.volumes()
         return replace(disks, listed=tuple(v for v in disks.listed if _is_left_of(v, cluster_id, machine)))
 
-    async def delete_disk(self, volume: Volume) -> None:
-        if volume.status != "deleting":
-            await self._cloud.delete_volume(volume.id)
+    async def delete_disk(self, volume: Volume) -> str:
+        """Ask for it; why it was refused, where that will not pass by itself, or ""."""
+        if volume.status == "deleting":
+            return ""
+        outcome = await self._cloud.delete_volume(volume.id)
+        if isinstance(outcome, Refused) and outcome.reason in (Reason.BAD_REQUEST, Reason.UNAUTHORISED):
+            return outcome.message
+        return ""
 
     async def delete_node(self, machine: Machine, check: Check) -> None:
         """The Node object, by its UID. One that is Ready although its machine vanished is kept."""

@@ -3,7 +3,7 @@
 A script is ours by its name and its second line; a disk by its name and its tags, or, where tags fail, by
 the machine that it was made with, read by id. One mark alone is only reported, and anything that a known
 machine may still need is left alone. A disk that is attached is removed only when its machine, asked for
-by id, is gone: the list of machines may be older.
+by id, is gone: the list of machines may be older. What nobody can say, or is refused, holds nothing else up.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from controller.cloud.protocol import Cloud
+from controller.cloud.protocol import Cloud, CloudError
 from controller.domain import names
-from controller.domain.cloudthings import Instance, Inventory, Script, Volume
+from controller.domain.cloudthings import Inventory, Script, Volume
 from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Outcome, Refused
+from controller.domain.reason import Reason
 from controller.fleet import ownership
 
+# Refusals that end by themselves; anything else somebody should look at.
+_FOR_A_WHILE = frozenset(
+    {Reason.ALREADY_GONE, Reason.NOT_ALLOWED_YET, Reason.RATE_LIMITED, Reason.UNAVAILABLE}
+)
 _NEEDS_SCRIPT = frozenset({Phase.INTENDED, Phase.ORDERED, Phase.BOOTING})
 
 
@@ -75,12 +81,18 @@ async def find(
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
     disks, doubtful = orphan_disks(cluster_id, (await cloud.volumes()).listed, machines, instances)
     loose, left = [], []
-    for disk in disks:
-        maker = await _maker(cloud, disk)
-        if maker is None or maker.state == "gone":
-            loose.append(disk)
-    for disk in doubtful:
-        maker = await _maker(cloud, disk)
+    for disk in (*disks, *doubtful):
+        try:
+            maker = await cloud.instance(disk.instance_id) if disk.instance_id else None
+        except CloudError as error:
+            left.append(
+                f"disk {disk.id} ({disk.name}) stays until its machine can be asked for: {error.message}"
+            )
+            continue
+        if disk in disks:
+            if maker is None or maker.state == "gone":
+                loose.append(disk)
+            continue
         claim = ownership.of_volume(disk, (cluster_id,), maker)
         if maker is not None and maker.state == "gone" and claim is not None and claim.proven:
             loose.append(disk)
@@ -89,14 +101,21 @@ async def find(
     return Orphans(scripts, tuple(loose), tuple(left))
 
 
-async def _maker(cloud: Cloud, disk: Volume) -> Instance | None:
-    return await cloud.instance(disk.instance_id) if disk.instance_id else None
-
-
-async def remove(cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True) -> None:
+async def remove(
+    cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True
+) -> tuple[str, ...]:
+    """Ask for it all; returns what a person should know of."""
+    refused = []
     for script in orphans.scripts:
         if may_act():
-            await cloud.delete_script(script.id)
+            refused += _told(f"script {script.id} ({script.name})", await cloud.delete_script(script.id))
     for disk in orphans.disks:
         if disk.status != "deleting" and may_act():
-            await cloud.delete_volume(disk.id)
+            refused += _told(f"disk {disk.id} ({disk.name})", await cloud.delete_volume(disk.id))
+    return tuple(refused)
+
+
+def _told(what: str, outcome: Outcome) -> list[str]:
+    if not isinstance(outcome, Refused) or outcome.reason in _FOR_A_WHILE:
+        return []
+    return [f"{what} belongs to no machine any more and is not deleted: {outcome.message}"]

@@ -79,8 +79,8 @@ def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Exp
     return Explanation(
         sorted(given_up.items())[-1][1],
         f"{listed} were bought for it in vain; nothing more is bought: look at how machines start (join script, "
-        "token, image, device plug-in), then restart the controller with other settings or another token, or create "
-        "the pod anew",
+        "token, image, device plug-in); another token is tried at once, other settings at the next start of the "
+        "controller, and the pod when it is created anew",
     )
 
 

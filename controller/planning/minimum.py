@@ -3,7 +3,7 @@
 A minimum has no pod that could be given up on, so a pool whose machines never become usable would be
 bought for as long as it is configured. After two tries in vain it is tried with one machine at a time,
 each after a pause that doubles up to a day. The first machine of the pool that becomes usable ends that,
-for whatever it was bought, and so does a start with other settings or another join token.
+for whatever it was bought, and so does another join token or a start with other settings.
 """
 
 from __future__ import annotations
@@ -92,6 +92,6 @@ def doubt(
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
     return Explanation(
         known.reason,
-        f"{words}: the next is ordered at {moment}, or once the controller restarts with other settings of how "
-        "machines start or another token",
+        f"{words}: the next is ordered at {moment}, or once there is another token, or the controller starts with other "
+        "settings of how machines start",
     )

@@ -356,6 +356,44 @@ async def test_a_machine_whose_delete_is_refused_in_words_that_nobody_knows_is_a
     assert account.things()["instance"] == set()
 
 
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/volumes/*", "volume"), ("/volumes/*", "trash"), ("/scripts/*", "script")]
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status": 400, "body": {"code": "invalid_request", "message": "The storage is being moved"}},
+        {"status": 422, "body": {"code": "invalid_request", "message": "no"}},
+        {"status": 400, "body": "<html>"},
+        {"status": 404, "body": {"code": "not_found", "message": "Cannot DELETE /v2"}},
+        {"status": 404, "body": {"code": "not_found", "message": "Resource not found"}},
+    ],
+)
+async def test_a_disk_or_script_whose_delete_is_refused_is_asked_to_go_again_and_the_others_go(
+    account: Account, path: str, kind: str, answer: dict[str, Any]
+) -> None:
+    planted = plant(account)
+    account.faults.replace([{"method": "DELETE", "path": path, "fault": "answer", "times": 3, **answer}])
+    code, told, _ = await account.sweep(apply=True)
+    assert code == 0, told
+    assert planted[kind] not in account.things()[kind]
+    assert all(row["removed"] for row in told["orphans"])
+
+
+async def test_what_is_refused_for_ever_is_asked_ever_more_seldom_and_told(account: Account) -> None:
+    planted = plant(account)
+    body = {"code": "invalid_request", "message": "The storage is being moved"}
+    rule = {"method": "DELETE", "path": f"/volumes/{planted['volume']}", "fault": "answer", "times": 0}
+    account.faults.replace([{**rule, "status": 400, "body": body}])
+    code, told, _ = await account.sweep(apply=True, patience=300)
+    assert code == 1
+    left = [row for row in told["orphans"] if not row["removed"]]
+    assert [row["id"] for row in left] == [planted["volume"]]
+    assert "The storage is being moved" in left[0]["message"]
+    assert 3 <= account.faults.rules[0].fired <= 15
+    assert account.things()["script"].isdisjoint(planted.values())
+
+
 async def test_what_does_not_go_in_time_is_told(account: Account) -> None:
     account.world.state.settings.undeletable_statuses.append("running")
     one = account.machine(description=f"gpuas home {INTENT}", **MARKS)

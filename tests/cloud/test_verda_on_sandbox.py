@@ -62,6 +62,21 @@ class Scene:
         self.cloud = VerdaCloud(clock=lambda: self.now, monotonic=lambda: self.now, **words)
         return self
 
+    def impatient(self) -> VerdaCloud:
+        """Another adapter on it, that does not wait for long."""
+        assert self.running is not None
+        client_id, _, secret = CREDENTIALS.partition(":")
+        return VerdaCloud(
+            client_id=client_id,
+            client_secret=secret,
+            base_url=f"{self.running.url}/v1/",
+            clock=lambda: self.now,
+            monotonic=lambda: self.now,
+            sleep=self._sleep,
+            read_timeout=0.5,
+            call_timeout=1.5,
+        )
+
     async def _sleep(self, seconds: float) -> None:
         self.now += seconds
 

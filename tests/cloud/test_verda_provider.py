@@ -231,6 +231,8 @@ async def test_an_instance_that_is_not_known_is_none(server: Stub, world: World,
         Reply(404, "default backend - 404"),
         Reply(404, {"message": "no Route matched with those values"}),
         Reply(404, {"error": "Not Found"}),
+        refusal(404, "not_found", f"Cannot GET /v2/instances/{ID}"),
+        refusal(404, "not_found", "Path not found"),
         refusal(400, "invalid_request", "other"),
         Reply(200, "[]"),
         Reply(200, "{}"),
@@ -654,6 +656,41 @@ async def test_a_list_of_disks_that_is_cut_is_refused(server: Stub, world: World
     server.on("GET", "/volumes", Reply(200, [{"id": "a"}], {"X-Total-Count": "2"}))
     server.on("GET", "/volumes/trash", Reply(200, []))
     assert (await failure(world.cloud.volumes())).reason is Reason.UNAVAILABLE
+
+
+@pytest.mark.parametrize("path", ["/volumes", "/volumes/trash"])
+@pytest.mark.parametrize("row", [{"name": "n", "status": "detached"}, {"id": 7, "name": "n"}, None, "a"])
+async def test_a_list_with_a_disk_that_cannot_be_read_is_refused(
+    server: Stub, world: World, path: str, row: Any
+) -> None:
+    """It may be the one whose absence would end a record."""
+    server.on("GET", "/volumes", Reply(200, []))
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    server.on("GET", path, Reply(200, [{"id": "a"}, row]))
+    assert (await failure(world.cloud.volumes())).reason is Reason.UNAVAILABLE
+
+
+async def test_a_list_of_all_scripts_with_one_that_cannot_be_read_is_refused(
+    server: Stub, world: World
+) -> None:
+    server.on("GET", "/scripts", Reply(200, [{"id": "a", "name": "x"}, {"name": "broken"}]))
+    assert (await failure(world.cloud.scripts(""))).reason is Reason.UNAVAILABLE
+
+
+async def test_a_disk_that_is_gone_for_good_is_none_wherever_it_is_listed(server: Stub, world: World) -> None:
+    server.on(
+        "GET", "/volumes", Reply(200, [{"id": "a", "status": "deleted", "is_permanently_deleted": True}])
+    )
+    server.on("GET", "/volumes/trash", Reply(200, []))
+    assert (await world.cloud.volumes()).listed == ()
+
+
+@pytest.mark.parametrize("shown", ["00000000-0000-4000-8000-000000000000", "x"])
+async def test_an_answer_about_another_machine_says_nothing_of_ours(
+    server: Stub, world: World, shown: str
+) -> None:
+    server.on("GET", f"/instances/{ID}", Reply(200, {"id": shown, "status": "discontinued"}))
+    assert (await failure(world.cloud.instance(ID))).reason is Reason.UNAVAILABLE
 
 
 async def test_a_disk_is_deleted_for_good(server: Stub, world: World) -> None:

@@ -28,7 +28,7 @@ UNUSED = [call for row in marked_rows(TEXT, "not used") for call in codes(row[0]
 TO = {
     "an order": ("quota", "image", "tags", "rights"),
     "a new script": ("quota",),
-    "a delete": ("volumes", "rights", "gone: delete", "not yet: delete"),
+    "a delete": ("volumes", "rights", "path", "gone: delete", "not yet: delete"),
     "a delete of a disk": ("gone: delete volume", "not yet: delete volume"),
     "a delete of a script": ("gone: delete script", "not yet: delete script"),
 }

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import Order
 from controller.cloud.verda import parsing
-from controller.cloud.verda.provider import VerdaCloud
-from controller.cloud.verda.wire import Answer, Trouble
-from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volume
+from controller.cloud.verda.provider import DEFAULT_BASE_URL, VerdaCloud
+from controller.cloud.verda.wire import Answer, Login, Trouble
+from controller.domain.cloudhealth import CloudHealth
+from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Outcome
 from controller.sandbox.cloud.settings import KEPT, PER_SECOND, REFUNDED, Settings
 from controller.sandbox.cloud.world import CloudWorld
@@ -53,6 +54,23 @@ class Sky:
         self.state.change(Settings().changed(self._knobs))
         self.state.outcomes = []
         self.state.stock.replace([{"count": None}])
+
+
+class Skies:
+    """Several projects or addresses, each a cloud of its own, and the credentials that are mounted now."""
+
+    def __init__(self, home: Sky) -> None:
+        self.home = home
+        self._by_login: dict[Login, Sky] = {}
+        self.login = self.add(home, client="me")
+
+    def add(self, sky: Sky, *, client: str, base_url: str = DEFAULT_BASE_URL) -> Login:
+        login = Login(client_id=client, client_secret="mine", base_url=base_url)
+        self._by_login[login] = sky
+        return login
+
+    def connect(self, login: Login) -> _Session:
+        return _Session(self._by_login[login])
 
 
 class _Session:
@@ -96,15 +114,16 @@ class _Session:
         pass
 
 
-def adapter(sky: Sky, time: Time, rng: random.Random) -> VerdaCloud:
+def adapter(skies: Skies, time: Time, rng: random.Random) -> VerdaCloud:
     """The real adapter, with a session that needs no network and no threads."""
     return VerdaCloud(
+        login=lambda: skies.login,
         clock=time.clock,
         monotonic=time.clock,
         sleep=time.sleep,
         rng=rng,
         types_ttl=60,
-        connect=lambda login: _Session(sky),
+        connect=skies.connect,
         workers=lambda most, name: Inline(),
     )
 
@@ -126,9 +145,9 @@ class Mirror(Account):
 class CloudHands(Hands):
     """One controller's hands, whose cloud verbs go through the adapter."""
 
-    def __init__(self, sky: Sky, account: Account, town: Town, time: Time, rng: random.Random) -> None:
+    def __init__(self, skies: Skies, account: Account, town: Town, time: Time, rng: random.Random) -> None:
         super().__init__(account, town)
-        self._cloud = adapter(sky, time, rng)
+        self._cloud = adapter(skies, time, rng)
         self._time = time
         self._rng = rng
 
@@ -148,6 +167,12 @@ class CloudHands(Hands):
         self._live()
         return result
 
+    def trust(self, account: str) -> None:
+        self._cloud.trust(account)
+
+    def health(self) -> CloudHealth:
+        return self._cloud.health()
+
     async def catalogue(self) -> Catalogue:
         return await self._through("catalogue", "", self._cloud.catalogue)
 
@@ -163,7 +188,7 @@ class CloudHands(Hands):
     async def delete(self, instance_id: str, disks: tuple[str, ...]) -> Outcome:
         return await self._through("delete", instance_id, lambda: self._cloud.delete(instance_id, disks))
 
-    async def volumes(self) -> tuple[Volume, ...]:
+    async def volumes(self) -> Volumes:
         return await self._through("volumes", "", self._cloud.volumes)
 
     async def delete_volume(self, volume_id: str) -> Outcome:

@@ -356,3 +356,16 @@ async def test_a_machine_that_two_answers_did_not_know_is_found_again_while_its_
     await goes_on_for(world, controller, 2400, lambda: bool(controller.hands.did("delete_volume")))
     await world.run(controller, 60)
     assert not controller.only.gone_at
+
+
+async def test_a_disk_that_may_not_be_deleted_is_asked_for_again_and_told_until_it_is_gone() -> None:
+    world, controller, machine = await ready()
+    no = Refused(Reason.BAD_REQUEST, "answered 400: the storage is being moved")
+    controller.hands.faults["delete_volume"] = [no] * 9
+    world.account.end(machine.instance_id)
+    await world.run(controller, 60)
+    assert "the storage is being moved" in controller.fleet.reports[machine.name]
+    await world.run(controller, 600)
+    assert controller.fleet.reports == {}
+    assert world.account.volumes == {}
+    assert controller.ledger.machines == {}

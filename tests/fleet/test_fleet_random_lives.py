@@ -2,7 +2,8 @@
 
 The real fleet engine, planner and adapter against the sandbox cloud, in memory on a virtual clock. A seed
 is a bug report: it is printed with what happened, and `FLEET_SEED=17` runs that one alone.
-`FLEET_LIVES=500` runs more of them than `make test` does.
+`FLEET_LIVES=500` runs more of them than `make test` does. In half of them the credentials become those of
+another project, or the address a wrong one, and what they were before, at any moment.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from controller.sandbox.cloud.order import read_order
 from controller.sandbox.cloud.texts import Script
 from tests.fleet.fakes import Town
 from tests.fleet.scene import Controller, World
-from tests.fleet.skies import CloudHands, Mirror, Sky
+from tests.fleet.skies import CloudHands, Mirror, Skies, Sky
 
 LIVES = int(os.environ.get("FLEET_LIVES", "6"))
 SEEDS = [int(os.environ["FLEET_SEED"])] if "FLEET_SEED" in os.environ else range(LIVES)
@@ -69,6 +70,8 @@ FAULTS: list[dict[str, Any]] = [
     {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 500, "body": "", "times": 6},
     {"method": "GET", "path": "/volumes", "fault": "answer", "status": 200, "body": []},
     *({"method": "GET", "path": "/instances/*", "fault": "answer", "status": 404, "body": body, "times": times} for body in ("404 page not found", {"code": "not_found", "message": "Instance not found"}) for times in (1, 4)),  # and it is there
+    *({"method": method, "path": path, "fault": "answer", "status": 404, "body": {"code": "not_found", "message": "Cannot " + method + " " + path}, "times": 5} for method, path in (("GET", "/instances/*"), ("PUT", "/instances"), ("DELETE", "/volumes/*"), ("DELETE", "/scripts/*"), ("GET", "*"))),
+    *({"method": "DELETE", "path": path, "fault": "answer", "status": 400, "body": {"code": "invalid_request", "message": "no"}, "times": 3} for path in ("/volumes/*", "/scripts/*")),
     {"method": "PUT", "path": "/instances", "fault": "answer", "status": 202, "body": {"code": "forbidden_action", "message": "no"}},
     {"method": "PUT", "path": "/instances", "fault": "answer", "status": 200, "body": "<html>", "times": 2},
     {"method": "PUT", "path": "/instances", "fault": "answer", "status": 404, "body": "404 page not found", "times": 2},
@@ -97,9 +100,14 @@ class Life(World):
     """One seed: a world, its controllers one after the other, and what happens to them."""
 
     def __init__(self, seed: int) -> None:
+        self.moves = 25 if seed % 2 else 0
         super().__init__(pools=(POOL,), deadlines=HASTY, cooldown=20.0, limits=Limits(launches_per_minute=20))
         self.rng = random.Random(seed)
         self.sky = Sky(self.time, random.Random(seed + 1))
+        self.skies = Skies(self.sky)
+        self.home = self.skies.login
+        self.abroad = self._elsewhere(seed)
+        self.away_since = 0.0
         mirror = Mirror(self.time)
         mirror.sky = self.sky
         self.account = mirror
@@ -108,7 +116,8 @@ class Life(World):
         self.story: list[str] = []
         self.pods = 0
         self._read_at = self._swept_at = self.time.now
-        self.foreign = self._plant()
+        self._plant(self.sky)
+        self.foreign, self.foreign_abroad = self.strangers(), self.seen_abroad()
         self.town.cut_off = set(self.foreign["instances"])  # they are no nodes of this cluster
         self.controller = self.born()
 
@@ -116,14 +125,58 @@ class Life(World):
         self.story.append(f"{self.time.now - 1_800_000_000:7.1f} {words}")
 
     def born(self) -> Controller:
-        hands = CloudHands(self.sky, self.account, self.town, self.time, self.rng)
+        hands = CloudHands(self.skies, self.account, self.town, self.time, self.rng)
         self.note("a controller starts")
         return Controller(self, self.policy, hands=hands)
 
+    # -- other accounts
+
+    def _elsewhere(self, seed: int) -> dict[str, Sky]:
+        """Another project, with look-alikes of its own, and two addresses at which there is no such API."""
+        found = {"another project": Sky(self.time, random.Random(seed + 2))}
+        for words in ("Cannot GET /v2/instances", "Resource not found"):
+            found[words] = Sky(self.time, random.Random(seed + 3))
+            body = {"code": "not_found", "message": words}
+            rule = {"method": "*", "path": "*", "fault": "answer", "status": 404, "body": body, "times": 0}
+            found[words].faults.replace([rule])
+        self.logins = {
+            words: self.skies.add(sky, client="you") if "project" in words
+            else self.skies.add(sky, client="me", base_url=f"https://api.verda.com/{len(words)}")
+            for words, sky in found.items()
+        }  # fmt: skip
+        self._plant(found["another project"])
+        return found
+
+    def seen_abroad(self) -> list[Any]:
+        state = self.abroad["another project"].state
+        return [
+            sorted((one.id, one.status) for one in state.instances.values()),
+            sorted((one.id, one.status, one.live) for one in state.volumes.values()),
+            sorted(state.scripts),
+        ]
+
+    def move(self) -> None:
+        """Away from where our machines are; never for half an hour, and only while there is one to miss."""
+        at_stake = any(
+            m.phase is not Phase.TOMBSTONE and not (m.gone_at or m.delete_at)
+            for m in self.controller.ledger.machines.values()
+        )
+        if not at_stake or not self.controller.ledger.account:
+            return
+        words = self.rng.choice(sorted(self.logins))
+        self.skies.login = self.logins[words]
+        self.away_since = self.away_since or self.time.now
+        self.note(f"the credentials are those of {words}")
+
+    def back(self) -> None:
+        self.skies.login = self.home
+        self.away_since = 0.0
+        self.note("the credentials are ours again")
+
     # -- strangers
 
-    def _plant(self) -> dict[str, Any]:
-        state, tags = self.sky.state, {names.TAG_CLUSTER: CLUSTER, names.TAG_INTENT: INTENT}
+    def _plant(self, sky: Sky) -> None:
+        state, tags = sky.state, {names.TAG_CLUSTER: CLUSTER, names.TAG_INTENT: INTENT}
         other = {names.TAG_CLUSTER: f"{CLUSTER}-two", names.TAG_INTENT: INTENT}
         for hostname, description, marks in (
             ("web-1", "", {}),
@@ -148,7 +201,6 @@ class Life(World):
         ):
             script = Script(state.new_id(), name, text, state.now)
             state.scripts[script.id] = script
-        return self.strangers()
 
     def strangers(self) -> dict[str, Any]:
         """Everything that is not ours, as it is now."""
@@ -197,6 +249,8 @@ class Life(World):
     async def pass_time(self, seconds: float, step: float = 5.0) -> None:
         end = self.time.now + seconds
         while self.time.now < end:
+            if self.away_since and self.time.now - self.away_since > 1200:
+                self.back()
             self.happen()
             looking = asyncio.ensure_future(self._look())
             await self.time.settle()
@@ -228,13 +282,16 @@ class Life(World):
 
     async def step(self) -> None:
         happening: Callable[[], Any] = self.rng.choices(
-            (self.add, self.take, self.break_, self.turn, self.befall, self.disturb, self.kill, self.succeed, self.upset),
-            weights=(24, 6, 26, 14, 10, 6, 8, 4, 8),
+            (self.add, self.take, self.break_, self.turn, self.befall, self.disturb, self.kill, self.succeed, self.upset, self.change_account),
+            weights=(24, 6, 26, 14, 10, 6, 8, 4, 8, self.moves),
         )[0]  # fmt: skip
         told = happening()
         if asyncio.iscoroutine(told):
             await told
         await self.pass_time(self.rng.choice((1, 5, 10, 25, 60)))
+
+    def change_account(self) -> None:
+        self.back() if self.away_since else self.move()
 
     def add(self) -> None:
         for _ in range(self.rng.choice((1, 1, 2, 3))):
@@ -329,6 +386,7 @@ class Life(World):
     # -- the end
 
     async def calm(self) -> None:
+        self.back()
         self.sky.calm()
         self.sky.set(undeletable_statuses=[])  # what was stuck for ever lets go
         self.town.joins = self.town.gpus = True
@@ -411,6 +469,7 @@ async def test_after_whatever_happened_inventory_is_ledger_and_what_is_removed_c
     for _ in range(STEPS):
         await life.step()
         assert not life.bought_twice(), told(f"two machines for {life.bought_twice()}")
+        assert life.seen_abroad() == life.foreign_abroad, told("something was changed in another project")
     await life.calm()
     life.add()
     assert await life.until(life.everybody_is_served, 3600), told("a pod still waits")

@@ -97,3 +97,49 @@ async def test_they_count_also_while_a_secret_cannot_be_read(hands: Hands) -> No
     again.tried_in_vain(record(), Reason.JOIN_DEADLINE, 2000.0)
     await again.flush()
     assert (await started(hands, "another")).in_vain
+
+
+@pytest.mark.parametrize("changed", ["join", "other"])
+async def test_a_token_that_is_mended_meanwhile_ends_it_without_a_restart(hands: Hands, changed: str) -> None:
+    ledger = await given_up(hands)
+    await ledger.heed_tokens()
+    assert ledger.given_up
+    assert ledger.in_vain
+    hands.town.secrets[changed] = "19"
+    await ledger.heed_tokens()
+    assert not ledger.given_up
+    assert not ledger.in_vain
+    await ledger.flush()
+    later = await started(hands)
+    assert not later.given_up
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 2000.0)
+    await ledger.heed_tokens()
+    assert ledger.in_vain
+
+
+async def test_a_secret_that_cannot_be_read_meanwhile_ends_nothing(hands: Hands) -> None:
+    ledger = await given_up(hands)
+    hands.faults["secret_version"] = [ClusterError("unreachable", "not now")]
+    await ledger.heed_tokens()
+    assert ledger.given_up
+    await ledger.heed_tokens()
+    assert ledger.given_up
+
+
+async def test_tokens_are_looked_at_only_while_something_is_given_up(hands: Hands) -> None:
+    ledger = await started(hands)
+    before = len(hands.did("secret_version"))
+    await ledger.heed_tokens()
+    assert len(hands.did("secret_version")) == before
+
+
+async def test_a_mended_token_that_meets_a_conflict_does_not_bring_it_back(hands: Hands) -> None:
+    ledger = await given_up(hands)
+    data, version = hands.town.maps["gpu-autoscaler-ledger"]
+    hands.town.maps["gpu-autoscaler-ledger"] = (data, version + 1)
+    hands.town.secrets["join"] = "19"
+    await ledger.heed_tokens()
+    await ledger.flush()
+    later = await started(hands)
+    assert not later.given_up
+    assert not later.in_vain

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.cloud.protocol import CloudError
 from controller.domain.cloudthings import Inventory, Script, Volume
 from controller.domain.machine import Phase
+from controller.domain.outcome import Refused, Unknown
+from controller.domain.reason import Reason
 from controller.fleet import sweep
 from tests.fleet.scene import Controller, World
 
@@ -229,3 +232,53 @@ async def test_a_disk_of_a_machine_that_is_listed_and_there_stays() -> None:
     controller.ledger.drop(list(controller.ledger.machines))
     assert (await controller.sweep()).disks == ()
     assert "d-i-1" in world.account.volumes
+
+
+async def test_a_disk_about_whose_machine_nobody_can_say_stays_and_keeps_no_other() -> None:
+    world = World()
+    world.account.volumes["d-1"] = disk(instance_id="odd")
+    world.account.volumes["d-2"] = disk(id="d-2")
+    world.account.volumes["d-3"] = disk(id="d-3", tags=(), instance_id="odd")
+    controller = await started(world)
+    unclear = CloudError(Reason.UNAVAILABLE, "answered 400")
+    controller.hands.faults["instance"] = [unclear, unclear]
+    found = await controller.sweep()
+    assert {key: one.status for key, one in world.account.volumes.items()} == {
+        "d-1": "detached",
+        "d-2": "deleting",
+        "d-3": "detached",
+    }
+    assert [words for words in found.doubtful if "d-1" in words and "answered 400" in words]
+    await controller.sweep()
+    assert world.account.volumes["d-1"].status == "deleting"
+
+
+@pytest.mark.parametrize("verb", ["delete_volume", "delete_script"])
+async def test_what_is_ours_and_may_not_be_removed_is_reported(verb: str) -> None:
+    world = World()
+    world.account.scripts["s-1"] = script()
+    world.account.volumes["d-1"] = disk()
+    controller = await started(world)
+    controller.hands.faults[verb] = [Refused(Reason.BAD_REQUEST, "answered 400: it is being moved")]
+    found = await sweep.find(
+        controller.hands, "home", controller.ledger.machines, controller.fleet.inventory, lambda intent: False
+    )
+    (told,) = await sweep.remove(controller.hands, found)
+    assert "being moved" in told
+    assert ("d-1" if verb == "delete_volume" else "s-1") in told
+    assert len(controller.hands.did("delete_volume", "delete_script")) == 2
+    assert await sweep.remove(controller.hands, found) == ()
+
+
+async def test_what_is_gone_or_may_be_is_no_trouble_of_a_sweep() -> None:
+    world = World()
+    world.account.volumes["d-1"] = disk()
+    controller = await started(world)
+    for outcome in (
+        Refused(Reason.ALREADY_GONE, "gone"),
+        Unknown("lost"),
+        Refused(Reason.NOT_ALLOWED_YET, "attached"),
+    ):
+        controller.hands.faults["delete_volume"] = [outcome]
+        orphans = sweep.Orphans((), (world.account.volumes["d-1"],))
+        assert await sweep.remove(controller.hands, orphans) == ()

@@ -59,6 +59,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "tags": (r"\btags?\b",),
     "volumes": (r"\bvolumes?\b",),
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
+    # Of the path, and of nothing that it leads to: such a 404 comes from another API, or a gateway in front.
+    "path": (r"cannot [a-z]+ /", r"\bpath\b", r"\broute\b", r"\bendpoint\b", r"\burl\b", r"\bpage\b"),
     "gone: delete": (
         r"invalid instance id",
         r"instance ([0-9a-f-]{36} )?not found",
@@ -143,7 +145,8 @@ def _of_refused_delete(
     reason = REFUSALS.get(status)
     if reason is None:
         return Unknown(told)
-    if status == 404 and code != "not_found" and not _says(f"gone: {call}", message):
+    known = code == "not_found" or _says(f"gone: {call}", message)
+    if status == 404 and (not known or _says("path", message)):
         # Whatever stands in front of the API, or at a wrong base URL, has such an answer too: it proves nothing.
         return Unknown(told)
     another = call is Call.DELETE and _says("volumes", message)  # the machine may well be there

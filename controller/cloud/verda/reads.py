@@ -1,7 +1,7 @@
 """What is read from Verda: the catalogue, the inventory, disks and scripts, each as a whole or not at all.
 
 Quirks dealt with here: there are two availability lists, and without `is_spot` only one is answered; a
-list that is shorter than its own X-Total-Count proves nothing; scripts come in pages whose size is the
+list that is shorter than its own X-Total-Count, or holds what cannot be read, proves nothing; scripts come in pages whose size is the
 server's to cap, with a count that may be one of all, whatever name was asked for; disks in the trash are a
 list of their own and count against the quota for four days; an instance that is not known is a 404 or a
 400 "Invalid instance id", depending on the API's age.
@@ -19,7 +19,7 @@ from controller.cloud.verda import parsing
 from controller.cloud.verda.answers import Call, classify
 from controller.cloud.verda.calls import Calls
 from controller.cloud.verda.offers import offers
-from controller.cloud.verda.wire import Answer
+from controller.cloud.verda.wire import Answer, plain_id
 from controller.domain.cloudthings import (
     Catalogue,
     Instance,
@@ -100,13 +100,16 @@ class Reads:
                 return None  # what a delete would call gone
         row = _value(answer, path)
         try:
-            return parsing.instance(row if isinstance(row, dict) else {})
+            found = parsing.instance(row if isinstance(row, dict) else {})
         except parsing.Unreadable as problem:
             raise _unusable(path, str(problem)) from None
+        if found.id != plain_id(instance_id):
+            raise _unusable(path, f"asked for {instance_id}, and another machine was answered")
+        return found
 
     async def volumes(self) -> Volumes:
         (kept, account), (trash, other) = await asyncio.gather(
-            self._every_volume("/volumes", parsing.volume), self._every_volume("/volumes/trash", _trashed)
+            self._every_volume("/volumes", _kept), self._every_volume("/volumes/trash", _trashed)
         )
         if account != other:
             raise _unusable("/volumes/trash", "the credentials changed on the way")
@@ -117,8 +120,8 @@ class Reads:
     async def _every_volume(self, path: str, parse: Parse[Volume]) -> tuple[tuple[Volume, ...], str]:
         answer = await self._calls.read(path)
         found, broken = _rows(answer, parse, path)
-        if _is_cut(answer, len(found) + broken):
-            raise _unusable(path, _SHORT)
+        if broken or _is_cut(answer, len(found)):
+            raise _unusable(path, _UNREADABLE if broken else _SHORT)
         return found, answer.account
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
@@ -131,6 +134,8 @@ class Reads:
             some, broken = _rows(answer, parsing.script, "/scripts")
             new = {script.id: script for script in some if script.id not in found}
             found.update(new)
+            if broken and not prefix:
+                raise _unusable("/scripts", _UNREADABLE)
             listed += len(some) + broken
             cut = _is_cut(answer, listed)
             if not new and cut and not prefix:
@@ -141,7 +146,12 @@ class Reads:
 
 
 _SHORT = "the list is shorter than its own count"
+_UNREADABLE = "some of it cannot be read, and might be what is looked for"
 _PURGED = "purged"  # a word of ours: gone for good, costs nothing
+
+
+def _kept(row: Mapping[str, Any]) -> Volume:
+    return _trashed(row) if row.get("is_permanently_deleted") is True else parsing.volume(row)
 
 
 def _trashed(row: Mapping[str, Any]) -> Volume:
