@@ -81,7 +81,7 @@ class Ledger:
         """Other settings are in force: machines may start in another way, and what was given up is tried again."""
         if settings == self._settings and tuple(secrets) == self._secrets:
             return
-        old = Book(starting=self._starting)
+        old = self._starting
         tail = self._starting.partition(".")[2]
         self._settings, self._secrets = settings, tuple(secrets)
         self._starting = f"{settings}.{tail}" if tail and secrets else settings
