@@ -30,6 +30,9 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
 GRACE = 5.0  # seconds
+# gRPC asks for certificates on threads of its own, also for a handshake that outlives its server: what it then
+# points at must still be there, or the process dies of it. A process has one server, so nothing piles up.
+_KEPT: list[tuple[Any, grpc.ServerCredentials]] = []
 
 
 class GrpcServer:
@@ -68,7 +71,9 @@ class GrpcServer:
             if self._certificates is None:
                 self.port = self._server.add_insecure_port(address)
             else:
-                self.port = self._server.add_secure_port(address, self._certificates.credentials)
+                credentials = self._certificates.credentials
+                _KEPT.append((self._server, credentials))
+                self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise OSError(f"{address} cannot be listened on") from error
         if not self.port:
