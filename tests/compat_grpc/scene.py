@@ -53,10 +53,6 @@ SOLD = tuple(
 )
 
 
-class Registering(Hands):
-    """Nodes as machines of ours register them, with provider IDs."""
-
-
 class Served:
     """One controller process with its server, and clients of it."""
 

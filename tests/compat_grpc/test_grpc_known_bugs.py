@@ -14,7 +14,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from controller.planning.predict import own_labels
-from tests.compat_grpc.generations import GENERATIONS, OLD, Client
+from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import CPU, SOLD, Served, code_of, pool, replace, served, world
 from tests.fleet.fakes import make_node, make_pod
 
@@ -267,8 +267,6 @@ async def test_a_price_needs_no_machine(client: Client) -> None:
     )  # fmt: skip
     answer = await client.PricingNodePrice(node=node, **client.times(0, 3600))
     assert answer.price == pytest.approx(2.29)
-    old = one_hour = Client.times(client, 0, 3600)
-    assert old == one_hour
 
 
 async def test_gpu_types_are_answered(client: Client) -> None:
@@ -338,6 +336,3 @@ async def test_a_minimum_needs_a_pool_of_one_kind_and_place() -> None:
     place = world(pool("g", locations=("FIN-01", "FIN-03"), min=1))
     (words,) = one.driver.objections(place.policy)
     assert words.startswith("pools: min = 1 of pool g: expected a pool of one instance type and one location")
-
-
-assert OLD in GENERATIONS
