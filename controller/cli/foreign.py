@@ -57,6 +57,8 @@ def _provider(
     level = _LEVELS.get(log_level.upper())
     if level is None:
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected one of {', '.join(_LEVELS)}")
+    if driver == drivers.AUTO and (dry_run or once):
+        driver = drivers.PLANNER  # nobody can be served by a look, or once
     served = drivers.resolve(driver) == drivers.EXTERNALGRPC
     run_controller(
         config=config or next((path for path in _CONFIGS if Path(path).is_file()), _CONFIGS[-1]),

@@ -27,7 +27,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """How much was proven by the real cluster-autoscaler. Its name stands in the id of each scenario."""
     ran: dict[str, int] = {}
     for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
-        if "test_cluster_autoscaler" in report.nodeid and report.when == "call":
+        if "controlplane/test_cluster_autoscaler" in report.nodeid and report.when == "call":
             name = report.nodeid.partition("[")[2].rstrip("]")
             ran[name] = ran.get(name, 0) + 1
     if ran:
