@@ -123,7 +123,7 @@ class Reporter:
             self._tell(Told("Node", switch.name, "Normal", BY_HAND, after.note))
 
     def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None:
-        self._metrics.switches.labels(switch.name, "on" if on else "off", "acknowledged").inc()
+        self._metrics.switches.labels("on" if on else "off", "acknowledged").inc()
         log.info("switch acknowledged", extra={"machine": switch.name, "on": on, "call": record.call_id})
         if on:
             for told in self._events.of_switch(switch, record):
@@ -131,7 +131,7 @@ class Reporter:
 
     def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None:
         kind = "refused" if isinstance(outcome, Refused) else "unknown"
-        self._metrics.switches.labels(switch.name, "on" if on else "off", kind).inc()
+        self._metrics.switches.labels("on" if on else "off", kind).inc()
         log.warning(
             "switch not acknowledged",
             extra={

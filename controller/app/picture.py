@@ -33,6 +33,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
     waiting = view.waiting_pods()
     everywhere = (
         policy.limits.cluster_wide
+        or any(rule.hard for rule in policy.default_spreads)
         or any(_has_movers(policy, view, machine) for machine in machines)
         or any(_looks_around(shape) for shape in _demanding(waiting, declared))
         or _shares_what_is_for_one(view, waiting)

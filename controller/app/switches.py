@@ -10,7 +10,8 @@ from controller.cloud.webhook.calls import Target, Way
 from controller.cloud.webhook.endpoints import HttpEndpoints, Read, Sources, Unreadable
 from controller.cluster.protocol import ClusterError
 from controller.config.settings import Settings
-from controller.config.switching import SwitchedMachine, ValueFrom, WebhookSetting
+from controller.config.switching import SwitchedMachine
+from controller.config.webhooks import ValueFrom, WebhookSetting
 from controller.report.logs import keep_secret
 
 _LARGEST = 65_536

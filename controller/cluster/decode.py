@@ -17,7 +17,7 @@ import msgspec
 from controller.cluster import stamps, wire
 from controller.cluster.kinds import Kind
 from controller.cluster.requests import Warn, amounts
-from controller.cluster.shapes import Shapes, is_absent
+from controller.cluster.shapes import Shapes, is_absent, unset
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod, Taint
 
 log = logging.getLogger(__name__)
@@ -182,7 +182,13 @@ class Decoder:
         owned = msgspec.structs.replace(
             shape, owner_kind="DaemonSet", owner_uid=meta.uid, owner_name=meta.name
         )
-        return DaemonSet(namespace=sys.intern(meta.namespace), name=meta.name, uid=meta.uid, shape=owned)
+        return DaemonSet(
+            namespace=sys.intern(meta.namespace),
+            name=meta.name,
+            uid=meta.uid,
+            shape=owned,
+            unset=unset(template.spec, warn),
+        )
 
     def _as_job(self, found: wire.JobWire) -> Job:
         meta, spec, status = found.metadata, found.spec, found.status

@@ -82,13 +82,33 @@ def node(found: Node) -> Obj:
 
 
 def daemon_set(found: DaemonSet) -> Obj:
-    template = filled(metadata=_shape_meta(found.shape)) | {"spec": _spec(found.shape)}
+    spec = _spec(found.shape)
+    spec["containers"], spec["initContainers"] = _containers(found, spec["containers"][0])
+    template = filled(metadata=_shape_meta(found.shape)) | {"spec": spec}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": meta_of(found),
         "spec": {"template": template},
     }
+
+
+def _containers(found: DaemonSet, main: Obj) -> tuple[list[Obj], list[Obj]]:
+    """As many containers as leave a resource to a LimitRange; what none of them asks for, an init container does."""
+    count = max(1, *found.unset.values()) if found.unset else 1
+    asked: list[dict[str, str]] = [{} for _ in range(count)]
+    before: dict[str, str] = {}
+    for name, amount in main["resources"]["requests"].items():
+        silent = found.unset.get(name, 0)
+        if silent == count:
+            before[name] = amount
+            continue
+        for each in asked[silent:]:
+            each[name] = "0"
+        asked[-1][name] = amount
+    made = [{"name": f"c{n}", "resources": {"requests": each}} for n, each in enumerate(asked)]
+    made[-1] = main | {"resources": {"requests": asked[-1]}}
+    return made, [{"name": "before", "resources": {"requests": before}}] if before else []
 
 
 def job(found: Job) -> Obj:

@@ -22,6 +22,7 @@ from controller.domain.kube import (
 Obj = dict[str, Any]
 _DELETED = stamp(0)  # that it is being deleted is known, not since when
 _GROUP_APIS = {
+    groups.WORKLOAD: "scheduling.k8s.io/v1alpha1",
     groups.COSCHEDULING: "scheduling.x-k8s.io/v1alpha1",
     groups.VOLCANO: "scheduling.volcano.sh/v1beta1",
     groups.KAI: "scheduling.run.ai/v2alpha2",
@@ -119,6 +120,13 @@ def pod_group(found: PodGroup) -> Obj:
     spec: Obj = {"minMember": found.min_member}
     if found.system == groups.NATIVE:
         spec = {"schedulingPolicy": {"gang": {"minCount": found.min_member}}}
+    if found.system == groups.WORKLOAD:
+        spec = {
+            "podGroups": [
+                {"name": name, "policy": {"gang": {"minCount": least}} if least else {"basic": {}}}
+                for name, least in found.parts.items()
+            ]
+        }
     status: Obj = {}
     if found.waits_for_quota and found.system == groups.VOLCANO:
         told = {"type": "Unschedulable", "status": "True", "message": found.waits_for_quota}
@@ -128,7 +136,7 @@ def pod_group(found: PodGroup) -> Obj:
         status = {"schedulingConditions": [{"status": "True", "reasons": [why]}]}
     return {
         "apiVersion": _GROUP_APIS.get(found.system, ""),
-        "kind": "PodGroup",
+        "kind": "Workload" if found.system == groups.WORKLOAD else "PodGroup",
         "metadata": meta_of(found),
         "spec": spec,
         "status": status,

@@ -1,6 +1,6 @@
 """Gangs as their schedulers' own objects say them: coscheduling, Volcano, KAI and the native one.
 
-All four kinds are called PodGroup. Two of them also say that a gang waits for its queue's quota, which
+All four kinds are called PodGroup; before there was a native one, a Workload held several. Two of them also say that a gang waits for its queue's quota, which
 more machines would not change: Volcano by its phase (Pending: the queue has not let it in), KAI by
 reasons in a list of its own beside the conditions.
 """
@@ -23,6 +23,7 @@ SYSTEMS = {
     "scheduling.run.ai": KAI,
     "scheduling.k8s.io": NATIVE,
 }
+WORKLOAD = "workload"
 OF_QUOTA = ("OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist")
 NOT_LET_IN = "the PodGroup is Pending: its queue has not let it in"
 
@@ -42,7 +43,13 @@ class _Policy(msgspec.Struct):
     gang: _Gang | None = None
 
 
+class _Part(msgspec.Struct):
+    name: str = ""
+    policy: _Policy | None = None
+
+
 class _Spec(msgspec.Struct):
+    podGroups: list[_Part] | None = None
     minMember: int | None = None
     minTaskMember: dict[str, int] | None = None
     minSubGroup: int | None = None
@@ -78,15 +85,22 @@ def pod_group(found: GroupWire, warn: Warn, api: str = "") -> PodGroup:
     system = SYSTEMS.get((found.apiVersion or api).partition("/")[0], "")
     if not system:
         warn("apiVersion", f"{found.apiVersion!r} has no PodGroup that is known here")
-    meta = found.metadata
+    meta, parts = found.metadata, found.spec.podGroups
+    if system == NATIVE and parts is not None:
+        system = WORKLOAD
     return PodGroup(
         namespace=sys.intern(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         system=system,
         min_member=_minimum(found.spec),
+        parts={part.name: _of_part(part) for part in parts or ()},
         waits_for_quota=_quota(system, found.status),
     )
+
+
+def _of_part(part: _Part) -> int:
+    return (part.policy.gang.minCount or 1) if part.policy is not None and part.policy.gang is not None else 0
 
 
 def _minimum(spec: _Spec) -> int:

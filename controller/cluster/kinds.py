@@ -155,8 +155,12 @@ POD_GROUPS: tuple[Kind[PodGroup], ...] = tuple(
         "scheduling.k8s.io/v1alpha2",
     )
 )
+WORKLOADS: Kind[PodGroup] = Kind(
+    "workload", "workloads", "scheduling.k8s.io/v1alpha1", _decoder(groups.GroupWire),
+    partial(groups.pod_group, api="scheduling.k8s.io/v1alpha1"), True,
+)  # fmt: skip
 ANY_POD_GROUP = _pod_groups("")  # each says itself what it is, as in a file
 ALWAYS: tuple[Kind[Any], ...] = (
     NAMESPACES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES, LIMIT_RANGES
 )  # fmt: skip
-OPTIONAL: tuple[Kind[Any], ...] = (*POD_GROUPS, DEVICE_CLAIMS, DEVICE_CLAIM_TEMPLATES)
+OPTIONAL: tuple[Kind[Any], ...] = (*POD_GROUPS, WORKLOADS, DEVICE_CLAIMS, DEVICE_CLAIM_TEMPLATES)

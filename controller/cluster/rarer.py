@@ -23,6 +23,7 @@ MATTERS = {
     "persistentvolumeclaims": Matter.DEMAND,
     "persistentvolumes": Matter.DEMAND,
     "podgroups": Matter.DEMAND,
+    "workloads": Matter.DEMAND,
     "resourceclaims": Matter.CAPACITY,
 }
 
@@ -103,7 +104,7 @@ class Rarer:
 
     def pod_groups(self) -> tuple[PodGroup, ...]:
         """Of every scheduler that has a kind of its own for them."""
-        return self._every_optional("podgroups")
+        return self._every_optional("podgroups") + self._every_optional("workloads")
 
     def device_claims(self) -> tuple[DeviceClaim, ...]:
         """Resource claims and the templates that they are made from."""

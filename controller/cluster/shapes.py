@@ -25,6 +25,7 @@ from controller.domain.kube import HostPort, PodDeviceClaim, PodShape, PodVolume
 
 T = TypeVar("T")
 _NO_AMOUNTS = Amounts()
+_DEFAULTED = ("cpu", "memory", "ephemeral-storage")
 _NOTHING: Mapping[str, str] = {}
 _IMPOSSIBLE: Mapping[str, str] = {names.PREFIX + "unreadable": "selector"}  # matches no node
 NOBODY = ("", "", "")
@@ -206,6 +207,20 @@ class Shapes:
         if not odd:
             self._parts.put(key, shared)
         return shared
+
+
+def unset(spec: PodSpec, warn: Warn) -> Mapping[str, int]:
+    """How many containers of a template leave a resource to a LimitRange's default."""
+    running = [bytes(c.resources) for c in spec.initContainers or () if c.restartPolicy == "Always"]
+    running += [bytes(c.resources) for c in spec.containers or ()]
+    known = [_resources(raw, warn) for raw in running]
+    whole = Amounts() if is_absent(spec.resources) else _resources(bytes(spec.resources), warn)
+    found = {}
+    for name in _DEFAULTED:
+        says = [name in (each.requests or {}) or name in (each.limits or {}) for each in (whole, *known)]
+        if not says[0] and not all(says[1:]):
+            found[name] = says[1:].count(False)
+    return found
 
 
 def _claims(spec: PodSpec) -> bytes:

@@ -10,7 +10,16 @@ from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.domain.gpu_labels import PREFIX
 from controller.domain.kube import Taint
 from controller.domain.names import gpu_slug
-from controller.domain.policy import Billing, Deadlines, Headroom, Limits, NamespaceLimit, Policy, Pool
+from controller.domain.policy import (
+    Billing,
+    Deadlines,
+    DefaultSpread,
+    Headroom,
+    Limits,
+    NamespaceLimit,
+    Policy,
+    Pool,
+)
 from controller.domain.prices import ANY, PriceRule
 from controller.domain.quantity import scheduler_units
 from controller.domain.switching import Switch
@@ -56,8 +65,17 @@ def to_policy(settings: Settings, *, cluster_id: str | None = None) -> Policy:
         scheduler_names=settings.planning.scheduler_names,
         priority_cutoff=settings.planning.priority_cutoff,
         ignore_namespaces=settings.planning.ignore_namespaces,
+        min_pod_age=settings.planning.min_pod_age.total_seconds(),
         gangs_in_one_location=settings.planning.gangs_in_one_location,
         quota_messages=settings.planning.quota_messages,
+        default_spreads=tuple(
+            DefaultSpread(
+                topology_key=given.topology_key,
+                max_skew=given.max_skew,
+                hard=given.when_unsatisfiable == "DoNotSchedule",
+            )
+            for given in settings.planning.default_spreads
+        ),
         fractions=settings.planning.fractions,
         namespaces={
             name: NamespaceLimit(gpus=given.gpus, price_per_hour=given.price_per_hour)
@@ -131,6 +149,7 @@ def _pool(pool: PoolSetting, join: JoinEntry | None) -> Pool:
         expire_after=pool.expire_after.total_seconds() if pool.expire_after else None,
         resource_claims=pool.resource_claims,
         pause=pool.pause,
+        strategy=pool.strategy,
     )
 
 

@@ -17,9 +17,9 @@ from controller.config.section import Section
 from controller.config.values import (
     Count,
     Flag,
+    Lifetime,
     Money,
     Name,
-    SomeTime,
     Text,
     parse_text,
     parse_windows,
@@ -137,13 +137,17 @@ class PoolSetting(Section):
         True,
         description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
     )
-    expire_after: SomeTime | None = Field(
+    expire_after: Lifetime | None = Field(
         None,
-        description="A machine that is older goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; never unless given, because age alone breaks nothing. A busy one is only told about.",
+        description="A machine that has been usable for longer goes as soon as it is idle, without a cooldown, and is replaced where `min` needs it; an hour at least. Never unless given, because age alone breaks nothing. A busy one is only told about.",
     )
     resource_claims: Literal["never", "always"] = Field(
         "never",
         description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there.",
+    )
+    strategy: Literal["", "smallest", "cheapest", "priority"] = Field(
+        "",
+        description="Which of its machines it prefers: as `scale_up.strategy`, except that priority goes by the order of its `instance_types` (else `gpu_models`). That of all pools unless given, which also decides between pools that could hold a pod.",
     )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",

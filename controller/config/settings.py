@@ -23,6 +23,7 @@ from controller.config.section import Section, without_nulls
 from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.config.values import (
     Count,
+    Duration,
     Flag,
     Money,
     Name,
@@ -117,6 +118,21 @@ class Billing(Section):
     )
 
 
+class DefaultSpreadSetting(Section):
+    """One of the scheduler's `defaultConstraints`."""
+
+    topology_key: Annotated[
+        str, matching(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}", "the key of a label of nodes")
+    ] = Field(description="Over what it spreads; required, as there.")
+    max_skew: Annotated[int, whole(1, 1_000_000)] = Field(
+        1, description="By how many pods at most; 1, the strictest."
+    )
+    when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = Field(
+        "ScheduleAnyway",
+        description="What it does where it cannot hold; ScheduleAnyway, because no pod waits for it then.",
+    )
+
+
 class Planning(Section):
     scheduler_names: tuple[Text, ...] = Field(
         ("default-scheduler",),
@@ -129,6 +145,10 @@ class Planning(Section):
     ignore_namespaces: tuple[Text, ...] = Field(
         (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
     )
+    min_pod_age: Duration = Field(
+        timedelta(0),
+        description="Pods younger than this buy nothing yet, unless they say otherwise (gpu-autoscaler/min-age); 0, because a GPU pod mostly waits for a machine. More where other programs make room, or pods come and go.",
+    )
     quota_messages: Annotated[
         tuple[str, ...], PlainValidator(parse_patterns), PlainSerializer(list, when_used="json")
     ] = Field(
@@ -138,6 +158,10 @@ class Planning(Section):
     gangs_in_one_location: Flag = Field(
         False,
         description="Whether all pods of a gang get machines in one location, unless its pods say otherwise (gpu-autoscaler/gang-one-location); false, because capacity is scarce.",
+    )
+    default_spreads: tuple[DefaultSpreadSetting, ...] = Field(
+        (),
+        description="`defaultConstraints` of PodTopologySpread in the configuration of the cluster's scheduler, which no API shows: they hold for pods of ReplicaSets and StatefulSets without rules of their own. None, because the scheduler's built-in ones keep no pod waiting.",
     )
     fractions: Literal["", "kai"] = Field(
         "",

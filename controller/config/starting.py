@@ -13,7 +13,9 @@ import json
 from controller.config.load import show
 from controller.config.settings import Settings
 
-_HOW_MANY = frozenset({"min", "max", "max_gpus_total", "max_price_per_hour", "pause", "expire_after"})
+_HOW_MANY = frozenset(
+    {"min", "max", "max_gpus_total", "max_price_per_hour", "pause", "expire_after", "strategy"}
+)
 _WAITS = ("join", "ready", "gpu")
 
 

@@ -136,6 +136,15 @@ def parse_some_time(value: Any) -> timedelta:
     return span
 
 
+def parse_lifetime(value: Any) -> timedelta:
+    span = parse_duration(value)
+    if span < timedelta(hours=1):
+        raise wrong(
+            "a duration of at least 1h, such as 30d: machines that expire sooner would be replaced for ever"
+        )
+    return span
+
+
 def show_duration(span: timedelta) -> str:
     """As people write it, and exactly: `1h30m`, `24h`, `100ms`, `0s`."""
     left = span // timedelta(microseconds=1)
@@ -256,6 +265,9 @@ Duration = Annotated[
 ]
 SomeTime = Annotated[
     timedelta, PlainValidator(parse_some_time), PlainSerializer(show_duration, when_used="json")
+]
+Lifetime = Annotated[
+    timedelta, PlainValidator(parse_lifetime), PlainSerializer(show_duration, when_used="json")
 ]
 Share = Annotated[str, PlainValidator(parse_share)]
 Url = Annotated[str, PlainValidator(parse_url)]

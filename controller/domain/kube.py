@@ -257,6 +257,9 @@ class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     shape: PodShape
+    unset: Mapping[
+        str, int
+    ] = {}  # containers that say nothing of cpu, memory, …: a LimitRange speaks for them
 
     @property
     def key(self) -> str:
@@ -372,13 +375,17 @@ class LimitRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A gang as a scheduler's own object says it: coscheduling, Volcano, KAI, or the native one."""
+    """A gang as a scheduler's own object says it: coscheduling, Volcano, KAI, or the native one.
+
+    The Workload of Kubernetes 1.35 holds several; 0 pods are needed of one whose pods are of use one by one.
+    """
 
     namespace: str
     name: str
     uid: str = ""
-    system: str = ""  # coscheduling | volcano | kai | native
+    system: str = ""  # coscheduling | volcano | kai | native | workload
     min_member: int = 0
+    parts: Mapping[str, int] = {}  # of a Workload: by its pod groups
     waits_for_quota: str = ""  # the words of a condition that says so
 
 

@@ -65,6 +65,7 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         "never"  # whether its machines serve claims for devices, not the plug-in: never | always
     )
     pause: str = ""  # scale-up | scale-down | all
+    strategy: str = ""  # among its own machines; "": that of the policy
 
     def markets(self) -> tuple[str, ...]:
         """Markets in order of preference."""
@@ -92,6 +93,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class NamespaceLimit(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int | None = None
     price_per_hour: Decimal | None = None
+
+
+class DefaultSpread(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of spreading that the cluster's scheduler has for pods without any."""
+
+    topology_key: str
+    max_skew: int = 1
+    hard: bool = False
 
 
 class Billing(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +162,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_names: tuple[str, ...] = ("default-scheduler",)
     priority_cutoff: int = -10
     ignore_namespaces: tuple[str, ...] = ()
+    min_pod_age: float = 0  # seconds that a pod waits before anything is bought for it
     gangs_in_one_location: bool = False
+    default_spreads: tuple[DefaultSpread, ...] = ()
     fractions: str = ""  # kai: its shares of a GPU are demand
     quota_messages: tuple[str, ...] = QUOTA_MESSAGES  # regular expressions
     namespaces: Mapping[str, NamespaceLimit] = {}
@@ -169,6 +180,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools if pool.name == name), None)
+
+    @property
+    def common_strategy(self) -> str:
+        """By which pools are compared, and whole sets of machines: what all pools have in common, if anything."""
+        found = {pool.strategy or self.strategy for pool in self.pools if pool.market != OWN}
+        return self.strategy if len(found) != 1 or "priority" in found else found.pop()
 
     @property
     def gpu_resources(self) -> frozenset[str]:

@@ -59,7 +59,7 @@ def is_accelerator(name: str, declared: Iterable[str] = ()) -> bool:
 
 
 def uses_accelerator(requests: Resources, declared: Iterable[str] = ()) -> bool:
-    for name, units in requests.items():  # asked of every pod of every plan
+    for name, units in requests.items():
         if units and (name.startswith("nvidia.com/") or name in declared):
             return True
     return False

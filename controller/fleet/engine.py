@@ -320,6 +320,8 @@ class Fleet:
                 self.ledger.tried_in_vain(after, after.reason, now)
                 for pod in self._waiting_for(after):
                     self.ledger.give_up(pod.identity, after.name, after.reason)
+        if after.reason is Reason.VANISHED is not before.reason and self._was_of_no_use(before, now):
+            self.refusals.add(offer_of(after), after.reason, after.note, now)
         if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
             self._disappointed(before)
         self.flights.tell(before, after)
@@ -334,6 +336,16 @@ class Fleet:
         """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""
         gone = self.policy.pool(machine.pool) is None and self.policy.removed_pools == "drain"
         return gone and not self._waiting_for(machine)
+
+    def _was_of_no_use(self, machine: Machine, now: float) -> bool:
+        """Whether it vanished before a pod that it was bought for ran; of spot machines, also soon after that.
+
+        Bought again at once, the next one would be taken away as well: the market has none to spare.
+        """
+        if machine.phase.on_the_way or self._waiting_for(machine):
+            return True
+        soon = now < machine.ready_at + self.policy.deadlines.backoff_most
+        return machine.phase is Phase.READY and soon and (machine.market == "spot" or not machine.pods)
 
     def _waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""

@@ -78,8 +78,11 @@ class Refusals:
         self._forget("*", _type_of(offer))
 
     def succeeded(self, offer: str) -> None:
-        """A machine of this offer is ready: the next refusal starts from the first delay again."""
-        self._forget(offer, "*", _type_of(offer))
+        """A machine of this offer is ready: the next refusal starts from the first delay again.
+
+        That machines are taken away once they are ready is no less true for it.
+        """
+        self._forget(offer, "*", _type_of(offer), but=Reason.VANISHED)
 
     def logged_in_anew(self) -> None:
         """The credentials are others: what the last ones were refused for is over."""
@@ -105,8 +108,8 @@ class Refusals:
         )
         return "*" if reason is Reason.BAD_REQUEST and any(others) else scope
 
-    def _forget(self, *scopes: str) -> None:
-        for key in [key for key in self._times if key[0] in scopes]:
+    def _forget(self, *scopes: str, but: Reason | None = None) -> None:
+        for key in [key for key in self._times if key[0] in scopes and key[1] is not but]:
             self._times.pop(key, None)
             self._known.pop(key, None)
 

@@ -47,7 +47,8 @@ def expires_at(snapshot: Snapshot, machine: Machine) -> float | None:
     pool = snapshot.policy.pool(machine.pool)
     if pool is None or pool.expire_after is None:
         return None
-    return machine.intended_at + pool.expire_after
+    # From when it is of use: a pool whose machines boot for long would replace them for ever.
+    return (machine.ready_at or machine.intended_at) + pool.expire_after
 
 
 def _drift(snapshot: Snapshot, machine: Machine, pool: Pool) -> str:

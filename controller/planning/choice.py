@@ -6,7 +6,6 @@ price, image, stock, an earlier refusal — is kept beside it, so that explanati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -131,68 +130,6 @@ def _hindrance(pool: Pool, offer: Offer, refusal: Refusal | None) -> Explanation
             f"{kind.name} in {offer.location} ({offer.market}): {_why(refusal)}; it is tried again later",
         )
     return None
-
-
-def better(strategy: str) -> Callable[[Sequence[Candidate]], Candidate]:
-    """The one rule of preference for a single machine."""
-
-    def choose(options: Sequence[Candidate]) -> Candidate:
-        pool = list(_prefer_market(options))
-        if strategy == "priority":
-            first = min(c.pool_rank for c in pool)
-            pool = [c for c in pool if c.pool_rank == first]
-        if strategy == "cheapest":
-            pool = _cheapest(pool)
-            fewest = min(c.gpus for c in pool)
-            pool = [c for c in pool if c.gpus == fewest]
-        else:
-            fewest = min(c.gpus for c in pool)
-            pool = _cheapest([c for c in pool if c.gpus == fewest])
-        return min(
-            pool,
-            key=lambda c: (
-                c.offer.type.name,
-                c.location_rank,
-                c.offer.location,
-                c.market_rank,
-                c.pool_rank,
-            ),
-        )
-
-    return choose
-
-
-def grouping(strategy: str) -> Callable[[Candidate], tuple[int, ...]]:
-    """What `better` looks at before the price: the best of many is among the first group of them."""
-    match strategy:
-        case "cheapest":
-            return lambda c: ()
-        case "priority":
-            return lambda c: (c.pool_rank, c.gpus)
-        case _:
-            return lambda c: (c.gpus,)
-
-
-def _cheapest(options: Iterable[Candidate]) -> list[Candidate]:
-    known = list(options)
-    bound = min(c.price for c in known) * SAME_PRICE
-    return [c for c in known if c.price <= bound]
-
-
-def _prefer_market(options: Sequence[Candidate]) -> Iterable[Candidate]:
-    """Where a pool prefers on-demand, its spot offers count only if it has no other for the type.
-
-    Where it prefers spot the price decides: a cheap on-demand offer beats a dearer spot offer.
-    """
-    steady = {(c.pool.name, c.offer.type.name) for c in options if c.offer.market == "on-demand"}
-    for c in options:
-        if (
-            c.offer.market == "spot"
-            and c.pool.market == "prefer_on_demand"
-            and (c.pool.name, c.offer.type.name) in steady
-        ):
-            continue
-        yield c
 
 
 def _why(refusal: Refusal) -> str:

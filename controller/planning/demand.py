@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from controller.domain import names
-from controller.domain.kube import Pod
+from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
@@ -75,14 +75,12 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
                 Reason.NOT_DEMAND, "it asks in the name of a pod whose share of a GPU counts itself"
             )
             continue
-        gang = gang_of.get(pod.key)
+        gang = gang_of.get(pod.key) if gang_of else None
         if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
             found.told[pod.key] = why
-        elif (age := _min_age(shape.annotations)) and (ready_at := pod.created + age) > snapshot.now:
-            found.told[pod.key] = Explanation(
-                Reason.TOO_YOUNG, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
-            )
-            wakes.append(ready_at)
+        elif (young := _too_young(pod, snapshot)) is not None:
+            wakes.append(young[0])
+            found.told[pod.key] = Explanation(Reason.TOO_YOUNG, young[1])
         elif (why := quota.blocks(pod)) is not None:
             found.told[pod.key] = why
         elif gang is None and shape.owner_uid in incomplete:
@@ -103,7 +101,8 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         found.told |= shares.told
         found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
-    found.pods = [pod for pod in found.pods if pod.key not in found.told]
+    if found.told:
+        found.pods = [pod for pod in found.pods if pod.key not in found.told]
     found.pods = in_line(found.pods, found.gangs, declared)
     found.wake = min(wakes, default=None)
     return found
@@ -136,39 +135,46 @@ def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation
 
 def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:
     """By priority, then gangs (whole, largest first), then GPUs and CPU descending; then age and name."""
-    gpus = {pod.key: _gpus(pod, declared) for pod in pods}
+    gpus = {
+        id(shape): _gpus(shape, declared) for shape in {id(pod.shape): pod.shape for pod in pods}.values()
+    }
     together: dict[str, tuple[int, int, float]] = {}
-    for pod in pods:
+    for pod in pods if gang_of else ():
         gang = gang_of.get(pod.key)
         if gang is not None:
             priority, all_gpus, first = together.get(gang.key, (pod.shape.priority, 0, pod.created))
             together[gang.key] = (
                 max(priority, pod.shape.priority),
-                all_gpus + gpus[pod.key],
+                all_gpus + gpus[id(pod.shape)],
                 min(first, pod.created),
             )
 
     def place(pod: Pod) -> tuple[int, int, int, float, str, int, int, float, str]:
-        gang = gang_of.get(pod.key)
-        alone = (-gpus[pod.key], -pod.shape.requests.get("cpu", 0), pod.created, pod.key)
+        shape, key = pod.shape, pod.key
+        gang = gang_of.get(key) if gang_of else None
+        alone = (-gpus[id(shape)], -shape.requests.get("cpu", 0), pod.created, key)
         if gang is None:
-            return (-pod.shape.priority, 1, 0, 0.0, "", *alone)
+            return (-shape.priority, 1, 0, 0.0, "", *alone)
         priority, all_gpus, first = together[gang.key]
         return (-priority, 0, -all_gpus, first, gang.key, *alone)
 
     return sorted(pods, key=place)
 
 
-def _gpus(pod: Pod, declared: frozenset[str]) -> int:
-    return sum(units for name, units in pod.shape.requests.items() if is_accelerator(name, declared))
+def _gpus(shape: PodShape, declared: frozenset[str]) -> int:
+    return sum(units for name, units in shape.requests.items() if is_accelerator(name, declared))
 
 
-def _min_age(annotations: Mapping[str, str]) -> float:
-    for key in (names.POD_MIN_AGE, names.CA_POD_DELAY):
-        seconds = duration(annotations.get(key, ""))
+def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:
+    """When it is old enough, and who says so; the pod's own word goes before the setting."""
+    age, words = snapshot.policy.min_pod_age, "planning.min_pod_age asks that pods wait for a while first"
+    for key in (names.POD_MIN_AGE, names.CA_POD_DELAY) if pod.shape.annotations else ():
+        seconds = duration(pod.shape.annotations.get(key, ""))
         if seconds is not None:
-            return seconds
-    return 0.0
+            age, words = seconds, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
+            break
+    ready_at = pod.created + age
+    return (ready_at, words) if age and ready_at > snapshot.now else None
 
 
 def jobs_being_created(snapshot: Snapshot, wake: list[float]) -> set[str]:

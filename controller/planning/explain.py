@@ -7,6 +7,7 @@ status and the logs all print.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 from controller.domain import names
@@ -17,19 +18,40 @@ from controller.planning.board import Board, Profile
 from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate
 from controller.planning.fit import Ask, selected, unmet_selector, untolerated
+from controller.planning.limits import Tally
 from controller.planning.room import Room
 
 _GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE, _OTHERS = range(7)
+_POOLS = 4  # told of beside the nearest: the sentence becomes an event, and those are short
+_VALUES = 5  # of a label
 _NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
 
 Template = Callable[[Candidate], Room]
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod that no buyable candidate holds. `template` tells the empty machine of a candidate."""
+
+    snapshot: Snapshot
+    ask: Ask
+    template: Template
+    board: Board | None = None
+    tally: Tally | None = None  # with what is bought by the same plan
+
+    @property
+    def profile(self) -> Profile | None:
+        return self.board.profiles.get(self.ask.profile) if self.board is not None else None
+
+
 def why_not(
-    snapshot: Snapshot, ask: Ask, options: Sequence[Candidate], template: Template, board: Board | None = None
+    question: Question, options: Sequence[Candidate], limit: Explanation | None = None
 ) -> Explanation:
-    """Explain a pod that no buyable candidate holds. `template` tells the empty machine of a candidate."""
-    profile = board.profiles.get(ask.profile) if board is not None else None
+    """What is in the way of the nearest machine of all, and then, pool by pool, of every other pool's nearest.
+
+    `limit` is what was found to forbid it already.
+    """
+    snapshot, profile = question.snapshot, question.profile
     if profile is not None and profile.held.wrong:
         return Explanation(Reason.VOLUME, f"no machine helps: {profile.held.wrong}")
     if not snapshot.policy.pools:
@@ -40,6 +62,26 @@ def why_not(
             Reason.NO_CAPACITY,
             f"the catalogue offers nothing that the pools may buy ({listed}): check their types",
         )
+    of_all, nearest = _nearest(question, options)
+    whole = limit or of_all
+    others = []
+    for pool in snapshot.policy.pools if len(snapshot.policy.pools) > 1 else ():
+        mine = [candidate for candidate in options if candidate.pool.name == pool.name]
+        if not mine:
+            others.append(f"pool {pool.name}: the catalogue offers nothing that it may buy")
+        elif nearest is None or limit is not None or pool.name != nearest.pool.name:
+            words = _nearest(question, mine)[0].message
+            if words != whole.message:
+                others.append(f"pool {pool.name}: {words}")
+    if len(others) > _POOLS:
+        others[_POOLS:] = [f"{len(others) - _POOLS} more pools do not help either"]
+    return Explanation(whole.code, "; ".join((whole.message, *others)))
+
+
+def _nearest(question: Question, options: Sequence[Candidate]) -> tuple[Explanation, Candidate | None]:
+    """Of these candidates the one that comes closest, where one can be named, and what is in its way."""
+    snapshot, ask, template, board = question.snapshot, question.ask, question.template, question.board
+    profile = question.profile
     gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
     stages = [_stage(ask, gpus, candidate, template(candidate)) for candidate in options]
     if profile is not None and board is not None:
@@ -49,22 +91,36 @@ def why_not(
             for stage, candidate in zip(stages, options, strict=True)
         ]
     furthest = max(stages)
-    if furthest == _HINDRANCE and profile is not None and board is not None:
-        free_to_buy = any(
-            stage == _HINDRANCE and candidate.hindrance is None
-            for stage, candidate in zip(stages, options, strict=True)
-        )
-        if free_to_buy:
-            return _other_pods(board, profile)
-    if furthest == _VOLUME and profile is not None:
-        return _out_of_reach(profile)
-    if furthest == _GPUS:
-        return _too_large(gpus, options, template)
     reached = [candidate for candidate, stage in zip(options, stages, strict=True) if stage == furthest]
+    if furthest == _HINDRANCE:
+        free = [candidate for candidate in reached if candidate.hindrance is None]
+        if free and profile is not None and board is not None:
+            if (limit := _limit(question, board, profile, free)) is not None:
+                return limit
+            return _other_pods(board, profile), free[0]
+    if furthest == _VOLUME and profile is not None:
+        return _out_of_reach(profile), reached[0]
+    if furthest == _GPUS:
+        every = len({candidate.pool.name for candidate in options}) == len(snapshot.policy.pools)
+        return _too_large(gpus, options, template, every), None
     # What hinders is told of the smallest, whose number is the least to change; what is too small, of
     # the machine that comes closest.
     nearest = min(reached, key=_smallest if furthest != _RESOURCES else lambda c: _closest(ask, c, template))
-    return _words(ask, furthest, nearest, template(nearest))
+    return _words(question, furthest, nearest, reached), nearest
+
+
+def _limit(
+    question: Question, board: Board, profile: Profile, free: Sequence[Candidate]
+) -> tuple[Explanation, Candidate] | None:
+    """What limits say of the smallest machine that other pods let it have."""
+    fresh = board.allowed(profile, POSSIBLE)[2] if profile.ruled else -1
+    known = [(board.offer_number.get(id(question.template(c)), 0), c) for c in free]
+    open_to_it = [candidate for number, candidate in known if fresh >> number & 1]
+    if question.tally is None or not open_to_it:
+        return None
+    smallest = min(open_to_it, key=_smallest)
+    found = question.tally.objection(smallest, [question.ask])
+    return (found, smallest) if found is not None else None
 
 
 def _stage(ask: Ask, gpus: Resources, candidate: Candidate, room: Room) -> int:
@@ -137,14 +193,18 @@ def _closest(ask: Ask, candidate: Candidate, template: Template) -> tuple[float,
     return (worst, *_smallest(candidate))
 
 
-def _words(ask: Ask, stage: int, candidate: Candidate, room: Room) -> Explanation:
+def _words(question: Question, stage: int, candidate: Candidate, reached: Sequence[Candidate]) -> Explanation:
+    ask, room = question.ask, question.template(candidate)
     shape, pool = ask.pod.shape, candidate.pool.name
     if stage == _SELECTOR:
         condition, key = unmet_selector(shape, room.name, room.labels)
         if key in _NAMES:
             there = "a new machine has a name of its own, so none is bought for it"
         elif key in room.labels:
-            there = f"machines of pool {pool} have {key}={room.labels[key]}"
+            rooms = [question.template(other) for other in reached if other.pool is candidate.pool]
+            values = sorted({other.labels[key] for other in rooms if key in other.labels})
+            more = ", …" if len(values) > _VALUES else ""
+            there = f"machines of pool {pool} have {key}={', '.join(values[:_VALUES])}{more}"
         else:
             there = f"machines of pool {pool} have no label {key}" if key else "it matches no node at all"
         return Explanation(Reason.SELECTOR, f"the pod asks for {condition}; {there}")
@@ -163,8 +223,12 @@ def _words(ask: Ask, stage: int, candidate: Candidate, room: Room) -> Explanatio
     return candidate.hindrance or Explanation(Reason.NO_CAPACITY, "no offer is left")
 
 
-def _too_large(gpus: Resources, options: Sequence[Candidate], template: Template) -> Explanation:
+def _too_large(
+    gpus: Resources, options: Sequence[Candidate], template: Template, every: bool = True
+) -> Explanation:
+    """`every`: of all pools, else of one."""
     words = []
+    who = "the pools" if every else "it"
     for name, units in sorted(gpus.items()):
         rooms = [(template(candidate).free.get(name, 0), candidate) for candidate in options]
         most, largest = max(rooms, key=lambda found: (found[0], found[1].offer.key, -found[1].pool_rank))
@@ -173,14 +237,18 @@ def _too_large(gpus: Resources, options: Sequence[Candidate], template: Template
                 f"it needs {units} {name} on one machine; the largest machine that the pools may buy has {most} "
                 f"({largest.offer.type.name}, pool {largest.pool.name}): ask for at most {most}, or allow larger "
                 "types"
+                if every
+                else f"its largest machine has {most} {name} ({largest.offer.type.name})"
             )
         elif units > most:
             words.append(
                 f"it needs {units} {name}; no machine that the pools may buy has any: declare it under a pool's "
                 "resources, or ask for another"
+                if every
+                else f"no machine of it has any {name}"
             )
     asked = " and ".join(f"{units} {name}" for name, units in sorted(gpus.items()))
     return Explanation(
         Reason.TOO_LARGE,
-        "; ".join(words) or f"no single machine that the pools may buy has {asked} at once",
+        "; ".join(words) or f"no single machine that {who} may buy has {asked} at once",
     )

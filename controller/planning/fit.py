@@ -16,7 +16,9 @@ from controller.domain.resources import PODS, Resources, is_accelerator
 from controller.planning.gangs import Gang
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    slots=True, eq=False
+)  # the very same one or not; not frozen, as that makes thousands of them slower
 class Ask:
     """A waiting pod, and what it needs of its node."""
 

@@ -15,7 +15,7 @@ import msgspec
 from controller.domain import names
 from controller.domain.kube import Job, Node, Pod, PodGroup
 from controller.domain.plan import Snapshot
-from controller.planning.rights import POD_GROUPS, missing_right
+from controller.planning.rights import POD_GROUPS, WORKLOADS, missing_right
 
 # Systems whose finished pods still count: the group's object is of one run.
 _COUNTS_FINISHED = frozenset({"volcano", "kueue"})
@@ -56,7 +56,13 @@ class Members(msgspec.Struct):
     problem: str = ""  # what it says of itself cannot be used
     quota: str = ""  # the words of its scheduler that it waits for quota
     one_location: bool = False
+    one_by_one: bool = False  # it turned out to be none
     pods: list[Pod] = []
+
+    @property
+    def in_workload(self) -> bool:
+        """Of a Workload (Kubernetes 1.35): its name is that of the Workload, of a pod group in it, and a key."""
+        return self.system == "native" and self.key.count("/") == 3
 
     @property
     def first(self) -> float:
@@ -82,6 +88,8 @@ class Members(msgspec.Struct):
 def membership(pod: Pod) -> tuple[str, str] | None:
     """The system and the name (within the namespace) of the gang that the pod says it belongs to."""
     labels, annotations = pod.shape.labels, pod.shape.annotations
+    if not (labels or annotations or pod.shape.workload):
+        return None
     if names.POD_GANG in annotations or names.POD_GANG_SIZE in annotations:
         return "ours", annotations.get(names.POD_GANG, "").strip()
     if pod.shape.workload:
@@ -128,12 +136,15 @@ def find(snapshot: Snapshot) -> dict[str, Members]:
     groups = {(g.system, g.namespace, g.name): g for g in snapshot.pod_groups}
     jobs = {job.uid: job for job in snapshot.jobs}
     for gang in found.values():
-        if gang.system in POD_GROUPS and (why := missing_right(snapshot, POD_GROUPS[gang.system])):
+        kind = WORKLOADS if gang.in_workload else POD_GROUPS.get(gang.system, "")
+        if kind and (why := missing_right(snapshot, kind)):
             gang.strict, gang.problem = True, why
+        elif gang.in_workload:
+            _measure_in_workload(gang, groups)
         else:
             _measure(gang, groups, jobs)
         gang.one_location = _one_location(gang, snapshot.policy.gangs_in_one_location)
-    return found
+    return {key: gang for key, gang in found.items() if not gang.one_by_one}
 
 
 def located(gang: Members, nodes: Mapping[str, Node]) -> str:
@@ -174,6 +185,21 @@ def _measure(gang: Members, groups: Mapping[tuple[str, str, str], PodGroup], job
             _agree(gang, names.LWS_SIZE, _alive(gang), annotations=True)
         case "jobset":
             gang.size = _of_jobset(gang.pods, jobs)
+
+
+def _measure_in_workload(gang: Members, groups: Mapping[tuple[str, str, str], PodGroup]) -> None:
+    _, workload, part, _ = gang.key.split("/")
+    found = groups.get(("workload", gang.namespace, workload))
+    gang.strict = True
+    if found is None:
+        gang.problem = (
+            f"Workload {gang.namespace}/{workload} is not to be seen, so nobody says how many pods it needs: create "
+            "it, or let the controller read it"
+        )
+    elif part not in found.parts:
+        gang.problem = f"Workload {gang.namespace}/{workload} has no pod group {part}"
+    else:
+        gang.size, gang.one_by_one = found.parts[part], not found.parts[part]
 
 
 def _alive(gang: Members) -> list[Pod]:

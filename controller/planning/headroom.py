@@ -19,12 +19,13 @@ from controller.domain.policy import Headroom, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
-from controller.planning.choice import Candidate, better
+from controller.planning.choice import Candidate
 from controller.planning.limits import Tally
 from controller.planning.minimum import doubt
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
+from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
 
 # A pod that waits for one of these could have what headroom holds back.
@@ -78,13 +79,17 @@ def keep_free(
     options: Sequence[Candidate],
     tally: Tally,
     told: Mapping[str, Explanation],
+    demand: Iterable[Pod],
 ) -> KeptFree:
-    """What to order so that enough is free, and which machines hold what must stay free."""
+    """What to order so that enough is free, and which machines hold what must stay free.
+
+    `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims.
+    """
     found = KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
     if not wanted or any(why.code in _YIELDS_TO for why in told.values()):
         return found
-    asked = {pod.key: pod for pod in snapshot.pods if not pod.node}
+    asked = {pod.key: pod for pod in demand}
     for entry in wanted:
         pool = snapshot.policy.pool(entry.pool)
         if pool is None:
@@ -175,7 +180,10 @@ def _order(
         found.told[pool.name] = hopeless
         return
     mine = [c for c in options if c.pool is pool and c.gpus and c.hindrance is None]
-    choose = better(snapshot.policy.strategy)
+
+    def choose(some: Sequence[Candidate]) -> Candidate:
+        return in_order_of(snapshot, some)[0]
+
     cost = sum((one.cost for one in there), Fraction(0))
     most = entry.max_price_per_hour
     while lacking > 0 and mine:

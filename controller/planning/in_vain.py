@@ -38,6 +38,8 @@ def without_hopeless(
                 bought.setdefault(key, []).append(machine)
             elif is_stuck(machine):
                 stuck.setdefault(key, []).append(machine.name)
+    if not (bought or stuck or snapshot.disappointed or snapshot.given_up):
+        return list(left)
     kept = []
     for ask in left:
         key = ask.pod.key

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from operator import attrgetter
 
 import msgspec
@@ -27,18 +28,22 @@ from controller.planning import budget, rest, scale_down, together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
+from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
-from controller.planning.explain import why_not
+from controller.planning.explain import Question, why_not
 from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
 from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free
+from controller.planning.hopeless import sort_out
 from controller.planning.in_vain import without_hopeless
+from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
 from controller.planning.own import as_if_on_the_way, is_own, only_own, told_of_off, with_own, words
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
+from controller.planning.price_floor import price_floor
 from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import Sites, existing
 
@@ -87,6 +92,7 @@ def the_long_way(snapshot: Snapshot) -> Plan:
 
 
 def _at_rest(snapshot: Snapshot) -> Plan:
+    snapshot = with_default_spreads(snapshot)
     snapshot = msgspec.structs.replace(
         snapshot,
         nodes=tuple(sorted(snapshot.nodes, key=_by_name)),
@@ -115,6 +121,7 @@ def _at_rest(snapshot: Snapshot) -> Plan:
 def draft(snapshot: Snapshot) -> Draft:
     """A gang that cannot be completed is left out, and the places of its pods are for others."""
     snapshot = with_own(in_order(at_paid_prices(snapshot)))
+    snapshot = with_limit_ranges(with_default_spreads(snapshot))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
@@ -135,12 +142,11 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
         made = _draft(snapshot, found, failed)
         broken = _incomplete(made, failed)
         if not broken:
-            if snapshot.policy.strategy == "cheapest":
+            if snapshot.policy.common_strategy == "cheapest":
                 cheaper = bargain(made.packing, made.packer.shop, made.tally, made.board)
                 made.packing = cheaper or made.packing
             return made
-        few = len(failed) < _GANGS_ONE_BY_ONE
-        failed |= dict(list(broken.items())[:1]) if few else broken
+        failed |= broken if len(failed) >= _GANGS_ONE_BY_ONE else _of_no_influence(made, broken)
 
 
 def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation]) -> Draft:
@@ -184,7 +190,10 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
         left = []
     left = together.possible(left, demand, found.gangs, told)
     seated = Counter(ask.gang.key for ask, _ in placing.order if ask.gang is not None)
-    packing = packer.best(left, tally, board, seated)
+    sorted_out = sort_out(left, board, packer.shop, seated)
+    packing = packer.best(sorted_out.left, tally, board, seated)
+    packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
+    packing.together |= sorted_out.together
     return Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
 
 
@@ -218,11 +227,16 @@ def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Exp
     return found
 
 
+def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """The first gang that fails, and all that hold no place: those stand in nobody's way."""
+    seated = {ask.gang.key for ask, _ in made.placing.order if ask.gang is not None}
+    first = next((key for key in broken if key in seated), "")
+    return {key: why for key, why in broken.items() if key == first or key not in seated}
+
+
 def _why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    objection = made.packing.unplaced[ask.pod.key]
-    if objection is None:
-        objection = why_not(made.snapshot, ask, made.options, made.packer.template, made.board)
-    return objection
+    question = Question(made.snapshot, ask, made.packer.template, made.board, made.packing.tally)
+    return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
 
 
 def _finished(made: Draft) -> Plan:
@@ -243,7 +257,7 @@ def _finished(made: Draft) -> Plan:
     for launch in bought:
         if (launch.pool, launch.offer.key) in offered:  # what is switched on first is among the machines
             tally.add(offered[(launch.pool, launch.offer.key)])
-    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told)
+    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods)
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)
@@ -280,8 +294,15 @@ def _finished(made: Draft) -> Plan:
         pods=dict(sorted(told.items())),
         machines=dict(sorted(machines_told.items())),
         pools=dict(sorted((free.told | minimum.told).items())),
+        price_floor=_price_floor(made),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def _price_floor(made: Draft) -> Decimal | None:
+    if made.snapshot.policy.common_strategy != "cheapest" or not made.packing.rooms:
+        return None
+    return price_floor(made.packing, made.packer.shop, made.board)
 
 
 def runs_on(pod: Pod, room: Room) -> bool:
@@ -376,35 +397,42 @@ def _told_of_first(made: Draft, launches: list[Launch]) -> dict[str, Explanation
 def _buy(made: Draft) -> list[Launch]:
     told = made.told
     actions: list[Launch] = []
-    for room in made.packing.rooms:
-        launch = _launch(room, "")
-        offer, count, gpus = launch.offer, len(room.pods), launch.offer.type.gpus
-        if is_own(offer):
-            sentence = f"{words(offer)} is switched on for {count} pod{'s' * (count != 1)}"
-            actions.append(msgspec.structs.replace(launch, reason=sentence))
-            for pod in room.pods:
-                told[pod.key] = Explanation(Reason.LAUNCHING, f"{words(offer)} is switched on for it")
-            continue
-        sentence = (
-            f"{count} pod{'s' * (count != 1)} on {offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in "
-            f"{offer.location}, {offer.market}, {in_words(offer.price)} an hour"
-        )
-        actions.append(msgspec.structs.replace(launch, reason=sentence))
-        for pod in room.pods:
-            told[pod.key] = Explanation(
-                Reason.LAUNCHING,
-                f"pool {launch.pool} launches {offer.type.name} in {offer.location} ({offer.market}, "
-                f"{in_words(offer.price)} an hour) for it",
-            )
-    slow: dict[int, Explanation] = {}
+    said: dict[int, tuple[str, Explanation]] = {}  # by candidate
+    for room, candidate in zip(made.packing.rooms, made.packing.chosen, strict=True):
+        if id(candidate) not in said:
+            said[id(candidate)] = _words(candidate)
+        rest, why = said[id(candidate)]
+        count = len(room.pods)
+        launch = _launch(room, f"{count} pod{'s' * (count != 1)} on {rest}")
+        actions.append(launch)
+        told.update(dict.fromkeys(launch.pods, why))
+    slow: dict[tuple[int, str, str], Explanation] = {}
     for ask in made.left:
         if ask.pod.key not in made.packing.unplaced:
             continue
-        objection = slow.get(ask.kind) or _why_unplaced(made, ask)
-        if made.packing.unplaced[ask.pod.key] is None:
-            slow[ask.kind] = objection
-        told[ask.pod.key] = objection
+        limit = made.packing.unplaced[ask.pod.key]
+        alike = (ask.kind, ask.pod.namespace, limit.message if limit is not None else "")
+        if alike not in slow:
+            slow[alike] = _why_unplaced(made, ask)
+        told[ask.pod.key] = slow[alike]
     return actions
+
+
+def _words(candidate: Candidate) -> tuple[str, Explanation]:
+    """Of a machine that is bought: what it is, and what its pods are told."""
+    offer, gpus = candidate.offer, candidate.gpus
+    if is_own(offer):
+        what = f"{words(offer)}, which is switched on"
+        return what, Explanation(Reason.LAUNCHING, f"{words(offer)} is switched on for it")
+    price = in_words(offer.price)
+    return (
+        f"{offer.type.name} ({gpus} GPU{'s' * (gpus != 1)}) in {offer.location}, {offer.market}, {price} an hour",
+        Explanation(
+            Reason.LAUNCHING,
+            f"pool {candidate.pool.name} launches {offer.type.name} in {offer.location} ({offer.market}, "
+            f"{price} an hour) for it",
+        ),
+    )
 
 
 def _refusals_end(snapshot: Snapshot) -> list[float]:

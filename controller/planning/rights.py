@@ -13,6 +13,7 @@ POD_GROUPS = {
     "kai": "podgroups.scheduling.run.ai",
     "native": "podgroups.scheduling.k8s.io",
 }
+WORKLOADS = "workloads.scheduling.k8s.io"
 DEVICE_CLAIMS = ("resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io")
 VOLUME_CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"

@@ -8,7 +8,7 @@ there are, and what they hold, is told by `sites`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from controller.domain.cloudthings import Offer
 from controller.domain.kube import Pod, Taint
@@ -65,7 +65,20 @@ class Room:
         self.pods.append(ask.pod)
 
     def copy(self) -> Room:
-        return replace(self, pods=list(self.pods))
+        return Room(
+            self.name,
+            self.labels,
+            self.taints,
+            self.free,
+            self.machine,
+            self.offer,
+            self.pool,
+            self.soon,
+            self.soon_taints,
+            self.soon_reason,
+            self.soon_until,
+            list(self.pods),
+        )
 
 
 class Line:
@@ -100,18 +113,24 @@ class Line:
         return None
 
 
-def new_room(snapshot: Snapshot, pool: Pool, offer: Offer, shown: Mapping[str, str] | None = None) -> Room:
+def new_room(
+    snapshot: Snapshot,
+    pool: Pool,
+    offer: Offer,
+    shown: Mapping[str, str] | None = None,
+    there: Resources | None = None,
+) -> Room:
+    """`there`: what a machine of the type has, if that was worked out already."""
     if own.is_own(offer):
         node = next((node for node in snapshot.nodes if node.name == pool.name), None)
-        there = [pod for pod in snapshot.pods if pod.node == pool.name and not pod.finished]
-        labels, taints, free = own.figures(snapshot, pool, offer, node, there)
+        on_it = [pod for pod in snapshot.pods if pod.node == pool.name and not pod.finished]
+        labels, taints, free = own.figures(snapshot, pool, offer, node, on_it)
         return Room(pool.name, labels, taints, free, offer=offer, pool=pool)
     labels = predict.labels_of(pool, offer, UNNAMED, snapshot.policy.gpu_labels, shown)
     taints = predict.taints_of(pool)
-    free = subtract(
-        predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed),
-        predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints),
-    )
+    if there is None:
+        there = predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed)
+    free = subtract(there, predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints))
     return Room(UNNAMED, labels, taints, free, offer=offer, pool=pool)
 
 

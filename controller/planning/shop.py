@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 from controller.domain.plan import Snapshot
 from controller.domain.reason import Reason
@@ -16,10 +17,11 @@ from controller.domain.resources import Resources
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.looks import Looks
 from controller.planning.own import is_own
-from controller.planning.predict import labels_shown
+from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
 _PRECISION = 10**9
+_LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
 _NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
 
@@ -29,6 +31,7 @@ class Shop:
         self._snapshot = snapshot
         self._shown = labels_shown(snapshot)
         self._rooms: dict[int, Room] = {}
+        self._there: dict[tuple[str, str], dict[str, int]] = {}
         self._frees: dict[tuple[str, str], dict[str, int]] = {}
         self.offers = in_order_of(snapshot, options)
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
@@ -38,9 +41,10 @@ class Shop:
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
-        self._kinds: list[tuple[str, str, str, Decimal]] = []
-        self._alike: dict[tuple[str, str, str, Decimal], int] = {}
+        self._kinds: list[tuple[str, str, str, int]] = []
+        self._alike: dict[tuple[str, str, str, int], int] = {}
         self._of_gpus: dict[int, int] = {}
+        self._between: dict[tuple[int, int | None], int] = {}
         amounts: dict[str, dict[int, int]] = {}
         bits_of: dict[int, int] = {}  # by the very object: offers of a type share it
         for number, candidate in enumerate(self.offers):
@@ -54,10 +58,11 @@ class Shop:
                 self.buyable |= bit
             if hindrance is None or hindrance.code not in _NEVER:
                 self.possible |= bit
-            self.price.append(int(candidate.price * _PRECISION))
+            price = int(candidate.price * _PRECISION)
+            self.price.append(price)
             self.gpus.append(candidate.gpus)
             self.free.append(room.free)
-            key = self._kind(candidate)
+            key = (candidate.pool.name, candidate.offer.type.name, candidate.offer.market, price)
             self._kinds.append(key)
             self._alike[key] = self._alike.get(key, 0) | bit
             self._of_gpus[candidate.gpus] = self._of_gpus.get(candidate.gpus, 0) | bit
@@ -77,16 +82,18 @@ class Shop:
                 sets[at] = larger
             self._levels[name], self._sets[name] = levels, sets
 
-    @staticmethod
-    def _kind(candidate: Candidate) -> tuple[str, str, str, Decimal]:
-        return (candidate.pool.name, candidate.offer.type.name, candidate.offer.market, candidate.price)
-
     def template(self, candidate: Candidate) -> Room:
         """The empty machine, to look at; never to be filled."""
         found = self._rooms.get(id(candidate))
         if found is None:
-            key = (candidate.pool.name, candidate.offer.type.name)
-            found = new_room(self._snapshot, candidate.pool, candidate.offer, self._shown.get(key))
+            pool, offer = candidate.pool, candidate.offer
+            key = (pool.name, offer.type.name)
+            there = self._there.get(key)
+            if there is None:
+                there = self._there[key] = allocatable_of(
+                    self._snapshot.policy, pool, offer.type, self._snapshot.observed
+                )
+            found = new_room(self._snapshot, pool, offer, self._shown.get(key), there)
             # Offers of a type differ in place and price only, unless a daemon selects on these.
             known = self._frees.setdefault(key, found.free)
             if known == found.free:
@@ -94,28 +101,65 @@ class Shop:
             self._rooms[id(candidate)] = found
         return found
 
-    def holding(self, needs: Resources) -> int:
-        """The offers with at least so much."""
+    def holding(self, needs: Resources, more: Resources | None = None) -> int:
+        """The offers with at least so much; `more` is what is used besides."""
         found = -1
         for name, units in needs.items():
+            if more:
+                units += more.get(name, 0)
             levels = self._levels.get(name)
             if levels is None:
                 return 0
+            if units <= levels[0]:
+                found &= self._sets[name][0]
+                continue
             at = bisect_left(levels, units)
             if at == len(levels):
                 return 0
             found &= self._sets[name][at]
+        if more and not more.keys() <= needs.keys():
+            found &= self.holding({name: units for name, units in more.items() if name not in needs})
         return found if found != -1 else self.looks.everywhere
+
+    @property
+    def one_size(self) -> bool:
+        """Whether no machine has more GPUs than another."""
+        return len(self._of_gpus) < 2
+
+    def steps(self, name: str) -> tuple[list[int], list[int]]:
+        """The amounts that some offer has, ascending, and the offers that have at least so much."""
+        return self._levels[name], self._sets[name]
+
+    @cached_property
+    def dearest(self) -> int:
+        return max(self.price, default=0)
+
+    @cached_property
+    def worth(self) -> dict[str, float]:
+        """What one unit costs on the dearest machine, if nothing else did, of what not all have alike."""
+        if not self.price:
+            return {}
+        dearest = self.price.index(self.dearest)
+        free = self.free[dearest]
+        every = self.looks.everywhere
+        return {
+            name: self.price[dearest] / max(1, free.get(name, 0))
+            for name, levels in self._levels.items()
+            if len(levels) > 1 or self._sets[name][0] != every
+        }
 
     def alike(self, number: int) -> int:
         """The same type, pool, market and price elsewhere."""
         return self._alike[self._kinds[number]]
 
     def of_gpus(self, least: int, most: int | None = None) -> int:
-        found = 0
-        for gpus, offers in self._of_gpus.items():
-            if gpus >= least and (most is None or gpus <= most):
-                found |= offers
+        found = self._between.get((least, most))
+        if found is None:
+            found = 0
+            for gpus, offers in self._of_gpus.items():
+                if gpus >= least and (most is None or gpus <= most):
+                    found |= offers
+            self._between[(least, most)] = found
         return found
 
     def fewest_gpus(self, offers: int) -> int:
@@ -127,7 +171,11 @@ class Shop:
 
 
 def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candidate]:
-    strategy = snapshot.policy.strategy
+    """What is preferred first: over all by the strategy of all pools.
+
+    Where a pool has one of its own, its offers change places among themselves only.
+    """
+    strategy = snapshot.policy.common_strategy
     steady = {
         (c.pool.name, c.offer.type.name): c.price
         for c in options
@@ -140,20 +188,39 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
             return c.price
         return max(c.price, steady.get((c.pool.name, c.offer.type.name), c.price))
 
-    near = _near({price(c) for c in options})
+    priced = [(c.price, price(c), c) for c in options]
+    near = _near({counted for _, counted, _ in priced})
 
-    def rest(c: Candidate) -> tuple[object, ...]:
+    def key(one: tuple[Decimal, Decimal, Candidate], strategy: str = strategy) -> tuple[object, ...]:
+        paid, counted, c = one
         market = 0 if c.offer.market == "on-demand" and c.pool.market == "prefer_on_demand" else c.market_rank
-        return (c.offer.type.name, c.location_rank, c.offer.location, market, c.pool_rank, c.price)
-
-    def key(c: Candidate) -> tuple[object, ...]:
+        rest = (c.offer.type.name, c.location_rank, c.offer.location, market, c.pool_rank, paid)
         if strategy == "cheapest":
-            return (near[price(c)], c.gpus, *rest(c))
+            return (near[counted], c.gpus, *rest)
         if strategy == "priority":
-            return (c.pool_rank, c.gpus, near[price(c)], *rest(c))
-        return (c.gpus, near[price(c)], *rest(c))
+            return (c.pool_rank, c.gpus, near[counted], *rest)
+        if strategy == _LISTED:
+            return (_place_in_list(c), c.gpus, near[counted], *rest)
+        return (c.gpus, near[counted], *rest)
 
-    return sorted(options, key=key)
+    ordered = sorted(priced, key=key)
+    for pool in snapshot.policy.pools:
+        if pool.strategy not in ("", strategy) or pool.strategy == "priority":
+            places = [n for n, (_, _, c) in enumerate(ordered) if c.pool.name == pool.name]
+            own = _LISTED if pool.strategy == "priority" else pool.strategy
+            mine = sorted((ordered[n] for n in places), key=lambda one, own=own: key(one, own))  # type: ignore[misc]
+            for n, one in zip(places, mine, strict=True):
+                ordered[n] = one
+    return [c for _, _, c in ordered]
+
+
+def _place_in_list(candidate: Candidate) -> int:
+    """Where the pool lists the type, or its model."""
+    pool, kind = candidate.pool, candidate.offer.type
+    for listed, name in ((pool.instance_types, kind.name), (pool.gpu_models, kind.model)):
+        if listed:
+            return [each.upper() for each in listed].index(name.upper())
+    return 0
 
 
 def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:

@@ -40,6 +40,15 @@ class Sizes:
                 sets[level] |= bit
         self._at.append(reached)
 
+    def cut(self, places: int) -> None:
+        """Forget all places but the first so many."""
+        if len(self._at) == places:
+            return
+        del self._at[places:]
+        kept = (1 << places) - 1
+        for name, sets in self._sets.items():
+            self._sets[name] = [of & kept for of in sets]
+
     def pop(self) -> None:
         """Forget the last place."""
         reached = self._at.pop()

@@ -7,12 +7,15 @@ host that a pod's own affinity names does not matter beside it only in so far as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.domain.kube import NodeTerm, Pod, PodVolume, Requirement, StorageClass, Volume, VolumeClaim
 from controller.domain.plan import Snapshot
 from controller.planning.rights import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, missing_right
+
+Attached = tuple[str, str]  # a CSI driver, and the volume or the claim that is to have one
 
 _NOT_MADE = ("", "kubernetes.io/no-provisioner")
 _ZONES = (
@@ -24,14 +27,31 @@ _ZONES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """A claim that waits for its pod: the smallest free volume that the node can use is taken for good, else one is
+    made, if its class makes any there."""
+
+    claim: str  # namespace/name
+    volumes: tuple[Volume, ...]
+    made: bool
+    allowed: tuple[NodeTerm, ...] | None = None  # where one may be made; None: anywhere
+
+    @property
+    def keys(self) -> set[str]:
+        """The labels of nodes that it looks at."""
+        terms = [*(self.allowed or ()), *(term for volume in self.volumes for term in volume.terms or ())]
+        return {condition.key for term in terms for condition in term.labels}
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """What the volumes of one pod ask of its node."""
 
     wrong: str = ""  # why no node will do, in words
     all_of: tuple[tuple[NodeTerm, ...], ...] = ()  # of each of these one term must match
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a node that has the key must have one of the values
-    choices: tuple[tuple[Volume, ...], ...] = ()  # of each of these one volume is taken for good
-    attached: tuple[tuple[str, str], ...] = ()  # CSI driver and volume, for the limits of nodes
+    choices: tuple[Choice, ...] = ()  # the smallest first, as the scheduler goes about it
+    attached: tuple[Attached, ...] = ()  # CSI driver and volume, for the limits of nodes
     alone: tuple[str, ...] = ()  # claims that only one pod may use at a time
 
     @property
@@ -65,6 +85,20 @@ class Storage:
         """Of a machine that is no Node yet: what a node of the same pool and type has."""
         return self._of_kind.get((pool, kind), {})
 
+    def drivers_of(self, names: Iterable[str]) -> list[Attached]:
+        """What is attached with these volumes."""
+        found = [self._volumes[name] for name in names if name]
+        return [(volume.driver, volume.name) for volume in found if volume.driver]
+
+    def kinds_that_take_fewer(self, attached: Iterable[Attached]) -> list[tuple[str, str]]:
+        """Pools and types whose machines do not take so many volumes."""
+        count = Counter(driver for driver, _ in attached)
+        return [
+            kind
+            for kind, limits in self._of_kind.items()
+            if any(count[driver] > most for driver, most in limits.items())
+        ]
+
     @property
     def limited(self) -> bool:
         return any(self._limits.values())
@@ -88,8 +122,8 @@ class Storage:
             return Held(wrong=self._unreadable)
         all_of: list[tuple[NodeTerm, ...]] = []
         zones: list[tuple[str, tuple[str, ...]]] = []
-        choices: list[tuple[Volume, ...]] = []
-        attached: set[tuple[str, str]] = set()
+        choices: list[tuple[int, Choice]] = []
+        attached: set[Attached] = set()
         alone: list[str] = []
         for volume in pod.shape.volumes:
             key = _key(pod, volume)
@@ -124,21 +158,19 @@ class Storage:
                 )
             free = self._free(claim, kind)
             made = kind.provisioner not in _NOT_MADE
-            if not made:
-                if not free:
-                    return Held(wrong=f"no free volume of class {kind.name} is left for claim {name}")
-                choices.append(free)
-            elif kind.allowed is not None and kind.allowed:
-                everywhere = any(volume.terms is None for volume in free)
-                if not everywhere:
-                    nearby = tuple(term for volume in free for term in volume.terms or ())
-                    all_of.append((*kind.allowed, *nearby))
+            if not made and not free:
+                return Held(wrong=f"no free volume of class {kind.name} is left for claim {name}")
+            allowed = kind.allowed or None
+            if free:
+                choices.append((claim.requested, Choice(key, free, made, allowed)))
+            elif allowed is not None:
+                all_of.append(allowed)
             if made:
                 attached.add((kind.provisioner, key))
         return Held(
             all_of=tuple(all_of),
             zones=tuple(zones),
-            choices=tuple(choices),
+            choices=tuple(choice for _, choice in sorted(choices, key=lambda c: c[0])),
             attached=tuple(sorted(attached)),
             alone=tuple(alone),
         )
@@ -158,7 +190,7 @@ class Storage:
         ]
         return tuple(sorted(found, key=lambda v: (v.claim != claim.key, v.capacity, v.name)))
 
-    def attached(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+    def attached(self, pod: Pod) -> tuple[Attached, ...]:
         """The CSI volumes of a pod that runs, by driver."""
         found = set()
         for volume in pod.shape.volumes:

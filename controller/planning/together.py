@@ -222,6 +222,8 @@ def possible(
     left: Sequence[Ask], demand: Sequence[Pod], gangs: Mapping[str, Gang], told: dict[str, Explanation]
 ) -> list[Ask]:
     """Drop gangs of which too few can still get a place, because something else speaks against a member."""
+    if not gangs:
+        return list(left)
     waiting = {ask.pod.key for ask in left}
     lost: dict[str, list[str]] = {}
     members: dict[str, int] = {}
@@ -249,6 +251,8 @@ def tell(
     told: dict[str, Explanation],
 ) -> None:
     """Say of each gang what it costs as a whole, or what keeps it from being complete."""
+    if not gangs:
+        return
     waiting: dict[str, list[str]] = {}
     for pod in demand:
         if pod.key in gangs:

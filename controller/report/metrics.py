@@ -9,6 +9,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
+from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
 from controller.domain.switching import Own
@@ -39,8 +40,7 @@ class Metrics:
         )
         self.switches = self._counter(
             "switches",
-            "Calls that switch a machine, by machine, action (on, off) and outcome (acknowledged, refused, unknown).",
-            "machine",
+            "Calls that switch machines, by action (on, off) and outcome (acknowledged, refused, unknown).",
             "action",
             "outcome",
         )
@@ -96,12 +96,12 @@ class Metrics:
         self.power.clear()
         for power, count in Count(one.power for one in (own or {}).values()).items():
             self.power.labels(power).set(count)
-        for (pool, phase), count in Count((m.pool, m.phase.value) for m in machines).items():
+        for (pool, phase), count in Count((_pool(m), m.phase.value) for m in machines).items():
             self.machines.labels(pool, phase).set(count)
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
         gpus: Count[str] = Count()
         for m in alive:
-            gpus[m.pool] += m.gpus
+            gpus[_pool(m)] += m.gpus
         for pool, count in gpus.items():
             self.gpus.labels(pool).set(count)
         for code, count in Count(e.code.value for e in plan.pods.values()).items():
@@ -110,6 +110,11 @@ class Metrics:
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _pool(machine: Machine) -> str:
+    """Each switched machine is a pool of its own; its name is no label."""
+    return SWITCHED if machine.market == SWITCHED else machine.pool
 
 
 def _is(health: Callable[[], CloudHealth], state: str) -> float:

@@ -75,12 +75,23 @@ def plan_json(plan: Plan, currency: str, machines: Iterable[Machine] = ()) -> di
                 continue
             same[key] = shown
         actions.append(shown)
-    return {
+    shown_plan: dict[str, Any] = {
         "actions": actions,
         "pods": _told(plan.pods),
         "machines": _told(plan.machines),
         "currency": currency,
-    } | ({"pools": _told(plan.pools)} if plan.pools else {})
+    }
+    if plan.pools:
+        shown_plan["pools"] = _told(plan.pools)
+    if plan.price_floor is not None:
+        bought = [a for a in plan.actions if isinstance(a, Launch) and a.pods]
+        price = sum((launch.offer.price for launch in bought), Decimal(0))
+        shown_plan["bound"] = {
+            "price_per_hour": money(price),
+            "at_least_per_hour": money(plan.price_floor),
+            "gap": round(float(price / plan.price_floor - 1), 4) if plan.price_floor else None,
+        }
+    return shown_plan
 
 
 def _told(part: Mapping[str, Explanation]) -> dict[str, dict[str, str]]:
@@ -91,6 +102,11 @@ def plan_lines(plan: Plan, currency: str) -> list[str]:
     """The plan for people: what would be done, then why, for each pod and machine."""
     shown = plan_json(plan, currency)
     lines = [_action_line(action, currency) for action in shown["actions"]] or ["nothing to do"]
+    if bound := shown.get("bound"):
+        lines.append(
+            f"{bound['price_per_hour']:.4f} {currency} an hour for these pods; no machines for them cost less than "
+            f"{bound['at_least_per_hour']:.4f}"
+        )
     for title, part in (
         ("pods", shown["pods"]),
         ("machines", shown["machines"]),

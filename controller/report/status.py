@@ -76,7 +76,6 @@ def status_json(
             for pool in policy.pools
         },
         "machines": [_machine(m, plan) for m in alive],
-        "switched": [_switched(switch, record, plan) for switch, record in switched],
         "pods": {key: {"code": e.code.value, "message": e.message} for key, e in plan.pods.items()},
         "refusals": [
             {"offer": r.offer, "reason": r.reason.value, "until": iso(r.until), "message": r.message}
@@ -85,7 +84,7 @@ def status_json(
         "cloud": _cloud(cloud or CloudHealth()),
         "reports": dict(sorted(reports.items())),
         "problems": list(problems),
-    }
+    } | ({"switched": [_switched(s, record, plan) for s, record in switched]} if switched else {})
 
 
 def _told(why: Explanation | None) -> dict[str, str]:

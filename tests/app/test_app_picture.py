@@ -22,7 +22,7 @@ from controller.domain.kube import (
 )
 from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
-from controller.domain.policy import Limits
+from controller.domain.policy import DefaultSpread, Limits
 from tests.planning.worlds import NOW, machine, node, pod, policy
 
 NAME = "home-a100-aaaaaaaaaa"
@@ -69,7 +69,8 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     )
     fleet: Any = SimpleNamespace(
         node_as_marked=lambda node: node,
-        machines=lambda: (machine(NAME, phase=phase),),
+        everything=lambda: (machine(NAME, phase=phase),),
+        switchboard=None,
         catalogue=SimpleNamespace(offers=()),
         active_refusals=lambda: (),
         scripts_free=lambda: None,
@@ -156,6 +157,14 @@ def test_of_storage_only_what_the_pods_use_is_taken() -> None:
 
 def test_all_nodes_are_looked_at_where_limits_count_them() -> None:
     assert seen([], limits=Limits(cluster_wide=True)) == ["cpu", "gpu", NAME]
+
+
+@pytest.mark.parametrize(("hard", "all_nodes"), [(True, True), (False, False)])
+def test_nodes_without_gpus_are_looked_at_where_the_clusters_own_spreading_holds(
+    hard: bool, all_nodes: bool
+) -> None:
+    found = seen([], default_spreads=(DefaultSpread(topology_key="zone", hard=hard),))
+    assert found == (["cpu", "gpu", NAME] if all_nodes else ["gpu", NAME])
 
 
 def test_members_of_a_gang_are_looked_at_wherever_they_run() -> None:

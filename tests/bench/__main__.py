@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable
@@ -30,10 +31,14 @@ def main() -> int:
     asked = _asked()
     began = time.monotonic()
     found = [part for name in asked.only for part in _part(name, asked)]
-    about = measured_on() | {"at": datetime.now(UTC).isoformat(timespec="minutes")}
+    load = os.getloadavg()[2]
+    about = measured_on() | {"at": datetime.now(UTC).isoformat(timespec="minutes"), "load": round(load, 1)}
+    cores = os.cpu_count() or 1
     sentence = (
         f"{about['cores']} cores ({about['cpu']}), Python {about['python']}, {about['system']}; {about['at']}; "
-        f"the whole run took {time.monotonic() - began:.0f} s."
+        f"the whole run took {time.monotonic() - began:.0f} s. "
+        f"On average {load:.1f} programs wanted to run in the last quarter of an hour, this one among them"
+        + ("; so times tell little, and only their ratios something." if load > 1.5 * cores else ".")
     )
     if asked.json:
         print(json.dumps({"about": about, "parts": [part.as_json() for part in found]}, indent=1))
@@ -56,6 +61,8 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=names, default=names)
     parser.add_argument("--no-karpenter", action="store_true", help="do not measure Karpenter beside it")
     parser.add_argument("--instances", type=int, default=500, help="that are compared with their optimum")
+    parser.add_argument("--seconds", type=float, default=20, help="at most, for each of these")
+    parser.add_argument("--runs", type=int, default=3, help="of Karpenter's benchmark; the fastest counts")
     asked = parser.parse_args()
     if asked.write and (asked.small or asked.only != names):
         parser.error("--write is for whole runs: without --small and --only")
@@ -70,15 +77,16 @@ def _part(name: str, asked: argparse.Namespace) -> list[Part]:
             theirs: beside.Figures = {}
             if not asked.no_karpenter:
                 _say("Karpenter's own benchmark")
-                theirs = beside.measured(sizes, 1 if asked.small else 3)
-            return [parts.karpenter(ours, theirs, beside.version())]
+                theirs = beside.measured(sizes, 1 if asked.small else asked.runs)
+            return [parts.karpenter(ours, theirs, beside.version(), asked.runs)]
         case "gpu":
             sizes = GPU[:1] if asked.small else GPU
             return [parts.gpu({pods: _measured("gpu", pods) for pods in sizes})]
         case _:
             instances = 10 if asked.small else asked.instances
             _say(f"{instances} instances against their optimum")
-            return [parts.optimum(optimum.measure(range(1, instances + 1)))]
+            found = optimum.measure(range(1, instances + 1), asked.seconds)
+            return [parts.optimum(found, asked.seconds)]
 
 
 def _measured(name: str, pods: int) -> parts.Run:

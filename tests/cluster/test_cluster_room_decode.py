@@ -29,6 +29,9 @@ def pod(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
     return Decoder().pod({"metadata": meta, "spec": spec or {}, "status": status or {}})
 
 
+DEFAULTED = ("cpu", "memory", "ephemeral-storage")
+
+
 def container(restart: str = "", limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:
     found: dict[str, Any] = {"name": "c", "resources": {"requests": requests}}
     if limits:
@@ -582,6 +585,21 @@ def test_a_daemon_sets_pods_are_daemons() -> None:
     assert found.shape.requests == {"cpu": 1000}
 
 
+def test_what_the_containers_of_a_daemon_set_leave_to_a_limit_range_is_counted() -> None:
+    containers = [container(cpu="1"), container(), {"resources": {"limits": {"memory": "1Gi"}}}]
+    inits = [{**container(), "restartPolicy": "Always"}, container()]
+    spec: Any = {"containers": containers, "initContainers": inits}
+
+    def unset(spec: Any) -> Any:
+        meta = {"name": "d", "namespace": "n", "uid": "u"}
+        return Decoder().daemon_set({"metadata": meta, "spec": {"template": {"spec": spec}}}).unset
+
+    assert unset(spec) == {"cpu": 3, "memory": 3, "ephemeral-storage": 4}
+    whole = {"resources": {"requests": {"cpu": "2"}}}
+    assert unset(spec | whole) == {"memory": 3, "ephemeral-storage": 4}
+    assert unset({"containers": [container(cpu="1", memory="1", **{"ephemeral-storage": "1"})]}) == {}
+
+
 def test_absent_and_empty_selectors_of_budgets_differ() -> None:
     meta = {"name": "b", "namespace": "n", "uid": "u"}
     assert Decoder().budget({"metadata": meta, "spec": {}}).selector is None
@@ -708,12 +726,16 @@ def test_a_node_comes_back_exactly(found: kube.Node) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(word, word, word, shapes.map(lambda shape: shape))
-def test_a_daemon_set_comes_back_exactly(namespace: str, name: str, uid: str, shape: kube.PodShape) -> None:
+@given(word, word, word, shapes, st.integers(1, 3), st.tuples(*[st.integers(0, 3)] * 3))
+def test_a_daemon_set_comes_back_exactly(
+    namespace: str, name: str, uid: str, shape: kube.PodShape, count: int, silent: tuple[int, int, int]
+) -> None:
     import msgspec
 
     shape = msgspec.structs.replace(shape, owner_kind="DaemonSet", owner_uid=uid, owner_name=name)
-    found = kube.DaemonSet(namespace=namespace, name=name, uid=uid, shape=shape)
+    said = {r: n for r, n in zip(DEFAULTED, silent, strict=True) if r in shape.requests}
+    unset = {r: n for r in DEFAULTED if (n := min(count, said.get(r, count)))}
+    found = kube.DaemonSet(namespace=namespace, name=name, uid=uid, shape=shape, unset=unset)
     assert decoder.daemon_set(through_json(encode.daemon_set(found))) == found
 
 

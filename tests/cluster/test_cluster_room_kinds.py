@@ -226,6 +226,18 @@ def test_a_gang_is_as_its_own_scheduler_says(
     assert read(kind, spec=spec, status=status) == found, "a list does not repeat the API in each item"
 
 
+def test_a_workload_holds_pod_groups_with_and_without_a_gang() -> None:
+    parts = [
+        {"name": "leader", "policy": {"gang": {}}},
+        {"name": "workers", "policy": {"gang": {"minCount": 4}}},
+        {"name": "loose", "policy": {"basic": {}}},
+        {"name": "odd"},
+    ]
+    found = read(kinds.WORKLOADS, apiVersion=None, spec={"podGroups": parts})
+    assert found.system == "workload"
+    assert found.parts == {"leader": 1, "workers": 4, "loose": 0, "odd": 0}
+
+
 def test_a_pod_group_of_nobody_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert read(kinds.ANY_POD_GROUP, apiVersion="example.com/v1").system == ""
@@ -391,6 +403,10 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
         | st.builds(
             kube.PodGroup, namespace=word, name=word, uid=word, min_member=st.integers(0, 99),
             system=st.sampled_from(["coscheduling", "native"]),
+        )
+        | st.builds(
+            kube.PodGroup, namespace=word, name=word, uid=word, system=st.just("workload"),
+            parts=st.dictionaries(word, st.integers(0, 99), max_size=3),
         ),
     ),
     (

@@ -523,6 +523,7 @@ RARER = [
     ("csinodes", "csi_nodes", "other"),
     ("limitranges", "limit_ranges", "other"),
     ("podgroups", "pod_groups", "demand"),
+    ("workloads", "pod_groups", "demand"),
     ("resourceclaims", "device_claims", "capacity"),
     ("resourceclaimtemplates", "device_claims", "other"),
 ]
@@ -533,7 +534,11 @@ async def test_the_rarer_kinds_are_kept_and_matter_where_they_decide(
     kind: str, method: str, matter: str
 ) -> None:
     world = Discovered(
-        {VOLCANO: ["podgroups", "queues"], "resource.k8s.io/v1": ["resourceclaims", "resourceclaimtemplates"]}
+        {
+            VOLCANO: ["podgroups", "queues"],
+            "scheduling.k8s.io/v1alpha1": ["workloads"],
+            "resource.k8s.io/v1": ["resourceclaims", "resourceclaimtemplates"],
+        }
     )
     async with watched(world) as (view, changes):
         await world.tell(kind, line("ADDED", rare()))

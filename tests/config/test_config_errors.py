@@ -115,6 +115,12 @@ QUOTE = "expected text; YAML reads on, off, yes and no as true or false, so writ
             AT + "pools[0].resources.cpu = many: expected a quantity such as 2, 500m or 1.5Gi",
         ),
         (
+            "expire_after: 59m",
+            AT
+            + "pools[0].expire_after = 59m: expected a duration of at least 1h, such as 30d: "
+            + "machines that expire sooner would be replaced for ever",
+        ),
+        (
             "pause: yes",
             AT + "pools[0].pause = yes: expected one of scale-up, scale-down, all",
         ),
@@ -266,7 +272,7 @@ join: {mine: {startup_script_id: s}}
         "config.yaml:2: pools[0].min = 3: expected at most max (1)",
         "config.yaml:2: pools[0].colour: expected one of the known keys (arm64, disk_gb, expire_after, feature_discovery, gpu_models, image, "
         "instance_types, join, labels, locations, market, max, max_gpus, max_gpus_total, max_price_per_hour, min, "
-        "min_gpu_memory_gb, name, pause, resource_claims, resources, ssh_key_ids, startup_taint, taints)",
+        "min_gpu_memory_gb, name, pause, resource_claims, resources, ssh_key_ids, startup_taint, strategy, taints)",
         "config.yaml:3: pools[1].name = a: expected a name of its own; pools[0] has it already",
         f"config.yaml:3: pools[1].max = many: {WHOLE}",
     ]

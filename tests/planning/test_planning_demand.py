@@ -178,3 +178,24 @@ def test_all_pods_that_wait_are_planned_in_one_decision() -> None:
 )
 def test_durations_of_annotations(text: str, seconds: float | None) -> None:
     assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("setting", "said", "wake"),
+    [
+        (0.0, {}, None),
+        (5.0, {}, None),  # it is five seconds old
+        (30.0, {}, NOW + 25),
+        (30.0, {"gpu-autoscaler/min-age": "0s"}, None),
+        (30.0, {"gpu-autoscaler/min-age": "10s"}, NOW + 5),
+        (0.0, {"gpu-autoscaler/min-age": "10s"}, NOW + 5),
+        (30.0, {"gpu-autoscaler/min-age": "garbage"}, NOW + 25),
+    ],
+)
+def test_the_least_age_of_all_pods_gives_way_to_what_a_pod_says(
+    setting: float, said: dict[str, str], wake: float | None
+) -> None:
+    decided = plan(world(policy=policy(min_pod_age=setting), pods=(pod(annotations=said),)))
+    told = decided.pods["default/train"]
+    assert (told.code is Reason.TOO_YOUNG) == (wake is not None)
+    assert decided.wake_at == wake

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.domain.kube import DeviceClaim, DeviceRequest, NodeTerm, PodDeviceClaim, Requirement
 from controller.domain.plan import Launch, Plan, Snapshot
+from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.device_claims import Claims
 from controller.planning.device_selectors import models_matching
@@ -238,3 +240,11 @@ def test_no_selector_takes_long_to_read() -> None:
     listed = ", ".join(['"a"'] * 380)
     for text in (f"{PRODUCT} in [{listed} !]", f"{PRODUCT} in [" + '"a" ' * 480, "&&" * 900, "[(" * 49):
         assert models_matching(text) is None
+
+
+def test_gpus_that_claims_get_on_machines_of_the_same_plan_are_not_free() -> None:
+    """One GPU is to stay free beside the one that the claim gets."""
+    rules = serving().policy
+    kept = msgspec.structs.replace(rules, headroom=(Headroom(pool=rules.pools[0].name, gpus=1),))
+    decided = plan(serving(policy=kept, offers=offers(A1), pods=(claiming(),), device_claims=(claim(),)))
+    assert bought(decided) == [A1.name, A1.name]

@@ -232,3 +232,57 @@ def test_the_reason_codes_of_limits_stay_apart() -> None:
         )
     ]
     assert codes == [Reason.LIMIT_MACHINES, Reason.LIMIT_GPUS, Reason.LIMIT_PRICE, Reason.LIMIT_RATE]
+
+
+def of_pools(asked: dict[str, Any], *pools: Any, **more: Any) -> tuple[Reason, list[str]]:
+    found = why(policy=policy(*pools, **more), pods=(pod(**asked),))
+    return found.code, found.message.split("; pool ")
+
+
+def test_of_every_pool_the_nearest_machine_is_told_and_what_is_in_its_way() -> None:
+    dear = pool("dear", max_price_per_hour=Decimal("0.01"))
+    code, words = of_pools(
+        {"gpus": 2}, SMALL, TAINTED, dear, pool("web", labels={"a": "b"}, pause="scale-up")
+    )
+    assert code is Reason.LIMIT_PRICE
+    assert words[0].startswith("2A100.44V costs 2.58 an hour; max_price_per_hour of pool dear is 0.01")
+    assert words[1:] == [
+        "small: its largest machine has 1 nvidia.com/gpu (1A100.22V)",
+        "tainted: the pod does not tolerate x:NoSchedule, which machines of pool tainted carry",
+        "web: scale-up of pool web is paused",
+    ]
+
+
+def test_a_limit_of_all_is_told_once_and_what_else_rules_a_pool_out_beside_it() -> None:
+    limits = Limits(gpus=1)
+    code, words = of_pools({"gpus": 2}, pool("a"), pool("b"), SMALL, limits=limits)
+    assert code is Reason.LIMIT_GPUS
+    assert len(words) == 2
+    assert words[1] == "small: its largest machine has 1 nvidia.com/gpu (1A100.22V)"
+
+
+def test_a_full_pool_and_another_that_is_too_small() -> None:
+    full = pool("full", max=0)
+    code, words = of_pools({"gpus": 2}, full, SMALL)
+    assert code is Reason.LIMIT_MACHINES
+    assert words[0].startswith("pool full has 0 of at most 0 machines")
+    assert words[1].startswith("small: its largest machine has 1")
+
+
+def test_a_pool_for_which_nothing_is_sold_is_named_and_many_pools_are_counted() -> None:
+    gone = [pool(f"gone-{n}", instance_types=("X",)) for n in range(6)]
+    code, words = of_pools({"gpus": 16}, pool("a"), *gone)
+    assert code is Reason.TOO_LARGE
+    assert words[2] == "gone-1: the catalogue offers nothing that it may buy"
+    assert words[-1].endswith("; 2 more pools do not help either")
+
+
+def test_the_values_that_a_label_has_in_a_pool_are_told() -> None:
+    told = why(
+        offers=offers(A1, locations=("FIN-01", "FIN-03")),
+        pods=(pod(node_selector={"topology.kubernetes.io/zone": "x"}),),
+    )
+    assert told.message == (
+        "the pod asks for topology.kubernetes.io/zone=x; "
+        "machines of pool a100 have topology.kubernetes.io/zone=FIN-01, FIN-03"
+    )

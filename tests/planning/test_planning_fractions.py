@@ -9,6 +9,7 @@ import pytest
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan
+from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, NOW, machine, node, offers, pod, policy, world
@@ -111,3 +112,13 @@ def test_pods_that_come_later_join_the_gpu_on_its_way_or_ask_for_another() -> No
         late = share("b", amount, created=NOW)
         decided = plan(world(policy=KAI, offers=offers(A1), machines=(there,), pods=(first, late)))
         assert len(bought(decided)) == more
+
+
+@pytest.mark.parametrize(
+    ("amounts", "launches"), [((), 1), (("0.5",), 2), (("0.5", "0.5"), 2), (("0.6", "0.6"), 3)]
+)
+def test_gpus_that_shares_use_on_machines_of_the_same_plan_are_not_free(amounts: Any, launches: int) -> None:
+    """One GPU is to stay free beside whatever the shares get."""
+    kept = msgspec.structs.replace(KAI, headroom=(Headroom(pool="a100", gpus=1),))
+    pods = tuple(share(f"p{number}", amount) for number, amount in enumerate(amounts))
+    assert len(bought(plan(world(policy=kept, offers=offers(A1), pods=pods)))) == launches

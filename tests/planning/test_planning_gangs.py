@@ -9,15 +9,17 @@ import msgspec
 import pytest
 
 from controller.domain import names
-from controller.domain.kube import Job, PodGroup
+from controller.domain.kube import Job, PodGroup, Selector, Spread
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
+from controller.planning import planner
 from controller.planning.demand import gather
 from controller.planning.device_claims import Claims
+from controller.planning.packing import Packer
 from controller.planning.planner import in_order, plan
-from tests.planning.worlds import A1, NOW, machine, node, offers, pod, policy, world
+from tests.planning.worlds import A1, NOW, machine, node, offers, pod, policy, pool, world
 
 OURS = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "3"}
 COSCHEDULING = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
@@ -426,3 +428,104 @@ def test_a_gang_whose_machines_are_ready_in_one_location_is_not_bought_for_in_an
     decided = plan(world(pods=tuple(pods), machines=tuple(ours), nodes=tuple(nodes), offers=sold))
     assert [a for a in decided.actions if isinstance(a, Launch)] == []
     assert {why.code for why in decided.pods.values()} == {Reason.FITS_NOW}
+
+
+def test_a_hundred_gangs_that_nothing_helps_are_told_after_two_looks_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+    packed: list[int] = []
+    drafted, best = planner._draft, Packer.best
+
+    def counted(*args: Any) -> Any:
+        looks.append(1)
+        return drafted(*args)
+
+    def counting(self: Packer, pods: Any, *more: Any) -> Any:
+        packed.append(len(pods))
+        return best(self, pods, *more)
+
+    monkeypatch.setattr(planner, "_draft", counted)
+    monkeypatch.setattr(Packer, "best", counting)
+    waiting = []
+    for number in range(100):
+        name = f"gang-{number}"
+        over = Spread(topology_key=names.LABEL_ZONE, selector=Selector(labels={"job": name}))
+        marks = {names.POD_GANG: name, names.POD_GANG_SIZE: "4"}
+        waiting += [
+            pod(
+                f"{name}-{m}",
+                labels={"job": name},
+                spreads=(over,),
+                annotations=marks,
+                node_selector={"nowhere": "true"} if m == 0 else {},
+            )
+            for m in range(4)
+        ]
+    decided = plan(world(pods=tuple(waiting)))
+    assert not bought(decided)
+    assert {why.code for why in decided.pods.values()} == {Reason.GANG_INCOMPLETE}
+    assert "only 3 would get a place" in decided.pods["default/gang-0-1"].message
+    assert "nowhere=true" in decided.pods["default/gang-0-1"].message
+    assert len(looks) == 2
+    assert not any(packed)
+
+
+def test_as_many_gangs_as_there_is_room_for_are_served_and_the_others_stand_in_nobodys_way() -> None:
+    """Eight gangs of three, a node with two GPUs and at most one machine: three gangs, and one GPU is left."""
+    marks = [{names.POD_GANG: f"gang-{n}", names.POD_GANG_SIZE: "3"} for n in range(8)]
+    waiting = tuple(pod(f"g{n}-{m}", annotations=marks[n]) for n in range(8) for m in range(3))
+    small = pod("small", created=NOW - 1)
+    decided = plan(world(pods=(*waiting, small), nodes=(node("n", 2),), policy=policy(pool(max=1))))
+    codes = [why.code for why in decided.pods.values()]
+    assert codes.count(Reason.GANG_INCOMPLETE) == 15
+    assert decided.pods["default/small"].code in (Reason.FITS_NOW, Reason.LAUNCHING)
+
+
+def in_workload(*pods: tuple[str, str], parts: dict[str, int] | None = None, **more: Any) -> Snapshot:
+    """Pods by pod group and replica key, in a Workload of Kubernetes 1.35."""
+    found = PodGroup(namespace="default", name="wl", system="workload", parts=parts or {})
+    waiting = tuple(pod(f"m{n}", workload=f"wl/{part}/{key}") for n, (part, key) in enumerate(pods))
+    return world(offers=offers(A1), pods=waiting, pod_groups=(found,) if parts else (), **more)
+
+
+WORKERS = {"workers": 2, "leader": 1, "loose": 0}
+
+
+@pytest.mark.parametrize(
+    ("pods", "launches"),
+    [
+        ([("workers", ""), ("workers", "")], 2),
+        ([("workers", "")], 0),
+        ([("workers", "0"), ("workers", "1")], 0),  # each replica is a gang of its own
+        ([("workers", "0"), ("workers", "1"), ("workers", "0"), ("workers", "1")], 4),
+        ([("leader", "")], 1),
+        ([("loose", ""), ("loose", "")], 2),
+    ],
+)
+def test_the_pod_groups_of_a_workload_are_gangs(pods: list[tuple[str, str]], launches: int) -> None:
+    assert len(bought(plan(in_workload(*pods, parts=WORKERS, now=NOW + 60)))) == launches
+
+
+def test_pods_of_a_workload_that_are_of_use_one_by_one_are_no_gang() -> None:
+    two = in_workload(
+        ("loose", ""), ("loose", ""), parts=WORKERS, policy=policy(pool(max=1), max_overshoot=0)
+    )
+    assert len(bought(plan(two))) == 1
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (in_workload(("workers", "")), "Workload default/wl is not to be seen"),
+        (in_workload(("other", ""), parts=WORKERS), "Workload default/wl has no pod group other"),
+        (
+            in_workload(("workers", ""), parts=WORKERS, unreadable=("workloads.scheduling.k8s.io",)),
+            "may not read workloads.scheduling.k8s.io",
+        ),
+    ],
+)
+def test_a_workload_that_does_not_tell_is_not_guessed(snapshot: Snapshot, words: str) -> None:
+    decided = plan(snapshot)
+    assert not bought(decided)
+    assert words in decided.pods["default/m0"].message

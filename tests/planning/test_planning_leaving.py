@@ -206,6 +206,13 @@ def test_an_idle_machine_that_is_too_old_goes_at_once(
     assert why(idle(seconds=1, owner=owner, policy=policy(pool(expire_after=expire_after)))) is code
 
 
+def test_a_machine_ages_from_the_moment_it_is_usable_so_that_a_long_boot_takes_nothing_from_it() -> None:
+    rules = policy(pool(expire_after=3600.0))
+    slow = machine(intended_at=NOW - 5000, ready_at=NOW - 3599)
+    assert why(idle(seconds=1, owner=slow, policy=rules)) is Reason.COOLDOWN
+    assert why(idle(seconds=1, owner=replace(slow, ready_at=NOW - 3600), policy=rules)) is Reason.EXPIRED
+
+
 def made(before: Pool, **more: Any) -> Machine:
     return machine(made_with=made_with(before), **more)
 

@@ -11,11 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.app.snapshots import SnapshotError, from_json, read, to_json, write
 from controller.cli.main import outcome
+from controller.cluster.decode import Decoder
 from controller.config.errors import ConfigError
+from controller.config.policy import to_policy
 from controller.planning.planner import plan
 from controller.report.plan_json import plan_json, plan_lines
 from tests.planning.worlds import A1, A2, IDLE_TAINT, NOW, machine, node, offers, pod, world
@@ -337,3 +340,92 @@ def test_equal_launches_are_one_action_with_a_count_and_all_their_pods() -> None
         "reason",
     }
     assert actions[0]["price_per_hour"] == 10.32
+
+
+SECRET = "hunter2"
+
+
+def leaky(owner: str = "") -> dict[str, Any]:
+    """A pod with secrets in every place that pods have for them, and where people put them by mistake."""
+    env = [
+        {"name": "TOKEN", "value": SECRET},
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": SECRET}}},
+    ]
+    of_container = {
+        "image": f"registry.example.com/{SECRET}",
+        "command": ["serve", f"--password={SECRET}"],
+        "args": [f"--token={SECRET}"],
+        "env": env,
+        "envFrom": [{"secretRef": {"name": SECRET}}, {"configMapRef": {"name": SECRET}}],
+        "livenessProbe": {"httpGet": {"path": f"/{SECRET}", "httpHeaders": [{"name": "a", "value": SECRET}]}},
+        "lifecycle": {"postStart": {"exec": {"command": [SECRET]}}},
+        "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "1"}},
+    }
+    return {
+        "metadata": {
+            "name": f"leaky{owner}",
+            "namespace": "default",
+            "uid": f"u{owner}",
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": json.dumps({"spec": {"env": env}}),
+                "vault.example.com/token": SECRET,
+                "gpu-autoscaler/do-not-disrupt": "true",
+            },
+            "managedFields": [{"fieldsV1": {SECRET: {}}}],
+        },
+        "spec": {
+            "containers": [{"name": "main", **of_container}],
+            "initContainers": [{"name": "before", **of_container}],
+            "ephemeralContainers": [{"name": "look", **of_container}],
+            "imagePullSecrets": [{"name": SECRET}],
+            "serviceAccountName": SECRET,
+            "volumes": [
+                {"name": "s", "secret": {"secretName": SECRET}},
+                {"name": "p", "projected": {"sources": [{"secret": {"name": SECRET}}]}},
+                {"name": "c", "csi": {"driver": "d", "volumeAttributes": {"token": SECRET}}},
+                {"name": "pvc", "persistentVolumeClaim": {"claimName": "data"}},
+            ],
+        },
+        "status": {"phase": "Pending", "conditions": [WAITS]},
+    }
+
+
+def test_a_saved_snapshot_holds_no_secret_and_no_environment_and_gives_the_same_plan(tmp_path: Path) -> None:
+    decoder = Decoder()
+    template = {key: leaky("-of-daemon")[key] for key in ("metadata", "spec")}
+    daemon = {
+        "metadata": {"name": "d", "namespace": "default", "uid": "d"},
+        "spec": {"template": template},
+    }
+    there = json.loads(json.dumps(GOOD["nodes"][0]))
+    there["metadata"] |= {"uid": "n"}
+    there["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
+    _, settings = from_json(GOOD | {"settings": SETTINGS})
+    first = world(
+        pods=(decoder.pod(leaky()),),
+        daemonsets=(decoder.daemon_set(daemon),),
+        nodes=(decoder.node(there),),
+        policy=to_policy(settings, cluster_id="home"),
+    )
+    path = tmp_path / "saved.json"
+    write(str(path), first, settings)
+    text = path.read_text(encoding="utf-8")
+    assert SECRET not in text
+    assert "do-not-disrupt" in text
+    again, _ = read(str(path))
+    assert msgspec.structs.replace(again, offers=first.offers) == first
+    before, after = (json.dumps(plan_json(plan(one), "usd")).encode() for one in (first, again))
+    assert before == after
+
+
+SETTINGS: dict[str, Any] = {
+    "pools": [{"name": "a100", "min_gpu_memory_gb": 1, "max": 4, "join": "k3s"}],
+    "join": {
+        "k3s": {
+            "template": "k3s",
+            "server": "https://10.0.0.1:6443",
+            "token_from": {"secret": {"name": "join", "key": "token"}},
+        }
+    },
+    "verda": {"client_id": SECRET, "client_secret": SECRET},
+}

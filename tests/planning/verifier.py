@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.domain.kube import HostPort, Namespace, Pod, Selector, Spread, Taint
+from tests.planning.verifier_volumes import Volumes
 
 
 @dataclass
@@ -26,6 +27,7 @@ def objections(
     bindings: Sequence[tuple[Pod, str]],
     namespaces: Sequence[Namespace] = (),
     new: Sequence[Host] = (),
+    volumes: Volumes | None = None,
 ) -> list[str]:
     """What the scheduler would say against the plan, in words; empty if nothing.
 
@@ -34,14 +36,20 @@ def objections(
     by_name = {host.name: host for host in (*hosts, *new)}
     names = {host.name for host in new}
     spaces = {space.name: space.labels for space in namespaces}
+    held = volumes if volumes is not None else Volumes()
+    for host in hosts:
+        for pod in host.pods:
+            held.bind(pod, host.name, host.labels)
     found = []
     for pod, name in bindings:
         if name in names:
             hosts, names = (*hosts, *new), set()
-        why = objection(pod, by_name[name], hosts, spaces)
+        at = by_name[name]
+        why = objection(pod, at, hosts, spaces) or held.objection(pod, name, at.labels)
         if why:
             found.append(f"{pod.key} on {name}: {why}")
-        by_name[name].pods.append(pod)
+        at.pods.append(pod)
+        held.bind(pod, name, at.labels)
     return found
 
 

@@ -10,6 +10,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Plan, Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import Reason
+from controller.domain.switching import Own, Power, Switch, Switched
 from controller.report.metrics import Metrics
 from controller.report.status import MOST_BYTES, as_text, status_json
 
@@ -148,3 +149,24 @@ def test_every_metric_has_our_prefix_and_a_sentence() -> None:
             _, _, name, *words = line.split()
             assert name.startswith("gpu_autoscaler_")
             assert len(words) >= 3
+
+
+def test_switched_machines_have_their_place_in_status_and_metrics() -> None:
+    switch = Switch(name="w1", gpus=4, price=Decimal("0.3"))
+    record = Switched(name="w1", power=Power.RISING, call="k", pods=("default/train",), ons=(NOW,))
+    found = status_json(
+        policy=Policy(cluster_id="home"), plan=PLAN, machines=(), switched=[(switch, record)], refusals=(), costs={},
+        reports={}, leader=True, currency="usd", problems=[],
+    )["switched"]  # fmt: skip
+    assert found == [
+        {
+            "name": "w1", "gpus": 4, "price_per_hour": 0.3, "power": "switching_on", "code": "", "message": "",
+            "pods": ["default/train"], "on_since": None, "off_since": None, "switched_on_last_day": 1,
+            "left_alone_until": None,
+        }
+    ]  # fmt: skip
+    metrics = Metrics()
+    metrics.show(Plan(), (), {"w1": Own(power="off"), "w2": Own(power="off"), "w3": Own(power="on")})
+    text = metrics.text().decode()
+    assert 'gpu_autoscaler_switched_machines{power="off"} 2.0' in text
+    assert 'gpu_autoscaler_switched_machines{power="on"} 1.0' in text

@@ -9,35 +9,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.cloudthings import Offer
-from controller.domain.kube import Node
 from controller.domain.machine import Machine
 from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Own, Power, Stay, Switch, Switched, as_machine
+from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.life import Seen, face_of, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
+from controller.fleet.switching.waits import hindrance, stays
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
-_HOLD = 60.0  # what holds a machine back lasts at least until the next look
-_TAKEN = {
-    Power.RISING: "it is on its way already, and its room is taken",
-    Power.ON: "it is on already, and has no room left",
-    Power.DRAINING: "it is on already, and being drained",
-}
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
@@ -100,7 +94,7 @@ class Switchboard:
     def own(self) -> dict[str, Own]:
         now = self._clock()
         return {
-            switch.name: Own(power=record.power.value, face=record.face, stays=_stays(switch, record, now))
+            switch.name: Own(power=record.power.value, face=record.face, stays=stays(switch, record, now))
             for switch, record in self.records()
         }
 
@@ -109,7 +103,7 @@ class Switchboard:
         now = self._clock()
         found = []
         for switch, record in self.records():
-            why = _hindrance(switch, record, self._view.node(switch.name), now)
+            why = hindrance(switch, record, self._view.node(switch.name), now)
             if why is not None:
                 found.append(
                     Refusal(offer=switch.offer.key, reason=why.reason, until=why.until, message=why.message)
@@ -226,7 +220,7 @@ class Switchboard:
         now = self._clock()
         if switch is None or record is None or record.power is not Power.OFF:
             return False
-        if _hindrance(switch, record, self._view.node(name), now) is not None:
+        if hindrance(switch, record, self._view.node(name), now) is not None:
             return False
         call = "".join(self._rng.choice(names.INTENT_ALPHABET) for _ in range(names.INTENT_LENGTH))
         after = replace(
@@ -276,85 +270,3 @@ class Switchboard:
 
 def _promised(switch: Switch) -> Resources:
     return gpu_resources(Pool(name=switch.name, max=1, resources=switch.resources), switch.gpus)
-
-
-def _lately(record: Switched, now: float) -> tuple[float, ...]:
-    return tuple(at for at in record.ons if at > now - DAY)
-
-
-def _hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -> Stay | None:
-    """Why it is not switched on now."""
-    if record.power is Power.FALLING:
-        words = record.note if record.reason is Reason.OFF_DEADLINE else "it is being switched off"
-        return Stay(now + _HOLD, Reason.SWITCHING_OFF, words)
-    if record.power is not Power.OFF:
-        return Stay(now + _HOLD, Reason.IN_USE, _TAKEN[record.power])
-    lately = _lately(record, now)
-    found: Iterable[Stay] = (
-        Stay(
-            record.refused_until,
-            record.reason or Reason.SWITCH_FAILED,
-            f"{(record.note or SENTENCES[record.reason or Reason.SWITCH_FAILED]).rstrip('.')}; it is tried again later",
-        ),
-        Stay(
-            record.hand_until,
-            Reason.SWITCHED_BY_HAND,
-            f"{record.note or 'somebody else switched it'}; it is left alone for a while (left_alone_for)",
-        ),
-        Stay(
-            record.off_since + switch.min_off if record.off_since else 0.0,
-            Reason.MIN_OFF,
-            f"it was switched off a moment ago (min_off is {switch.min_off:g} s)",
-        ),
-        Stay(
-            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
-            Reason.SWITCH_LIMIT,
-            f"it was switched on {switch.per_day} times in 24 hours, as often as switches_per_day allows",
-        ),
-        Stay(
-            now + _HOLD if node is not None and node.unschedulable else 0.0,
-            Reason.PAUSED,
-            "its Node is cordoned",
-        ),
-        Stay(
-            now + _HOLD
-            if node is not None and node.annotations.get(names.PAUSE) in ("scale-up", "all")
-            else 0.0,
-            Reason.PAUSED,
-            f"its Node says {names.PAUSE}",
-        ),
-    )
-    return next((stay for stay in found if stay.until > now), None)
-
-
-def _stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:
-    """Why an idle machine that is on stays on."""
-    lately = _lately(record, now)
-    found = (
-        Stay(
-            now + _HOLD if record.down_at else 0.0,
-            Reason.SWITCHED_BY_HAND,
-            "its Node is not Ready: somebody else may be switching it off; nothing is decided about it",
-        ),
-        Stay(
-            record.on_since + switch.min_on,
-            Reason.MIN_ON,
-            f"idle; it stays on for min_on ({switch.min_on:g} s)",
-        ),
-        Stay(
-            record.hand_until,
-            Reason.SWITCHED_BY_HAND,
-            "idle; somebody else switched it on, and it is left alone for a while (left_alone_for)",
-        ),
-        Stay(
-            lately[-switch.per_day] + DAY if len(lately) >= switch.per_day else 0.0,
-            Reason.SWITCH_LIMIT,
-            f"idle; it was switched on {switch.per_day} times in 24 hours, so it is left on (switches_per_day)",
-        ),
-        Stay(
-            record.refused_until,
-            Reason.SWITCH_FAILED,
-            f"idle; {record.note.rstrip('.')}; it is tried again later",
-        ),
-    )
-    return tuple(stay for stay in found if stay.until > now)

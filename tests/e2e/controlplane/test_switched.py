@@ -61,7 +61,8 @@ def test_calls_that_fail_are_repeated_with_their_key_and_the_node_goes_where_tha
         scene.pod("train", 1)
         until("it is bound", lambda: place_of(scene, "train") == "gpu-worker-1", 120)
         assert len(power.keys(True)) == 1
-        assert len(power.heard) == 4
+        assert len(power.heard) >= 2  # the second had its effect, and its answer was lost
         scene.delete_pod("train")
         until("its Node is gone", lambda: not scene.nodes(), 150)
+    assert len(power.keys(False)) == 1
     assert rack.log == ["on gpu-worker-1", "off gpu-worker-1"]

@@ -176,6 +176,10 @@ def measure(seeds: Iterable[int], seconds: float = 20, processes: int = 2) -> di
         "proven": sum(each["proven"] for each in found),
         "unplaced": sum(each["unplaced"] for each in found),
         **{strategy: _gaps(found, strategy) for strategy in ("cheapest", "smallest")},
+        "of_proven": {
+            strategy: _gaps([each for each in found if each["proven"]], strategy)
+            for strategy in ("cheapest", "smallest")
+        },
         "seconds": round(time.perf_counter() - began, 1),
     }
 
@@ -183,6 +187,8 @@ def measure(seeds: Iterable[int], seconds: float = 20, processes: int = 2) -> di
 def _gaps(found: Sequence[dict[str, Any]], strategy: str) -> dict[str, Any]:
     """Shares of the optimum (of the bound, where it is not proven) that are paid beyond it."""
     worst = sorted(found, key=lambda each: -each[strategy])
+    if not worst:
+        return {"mean": None, "worst": None, "worst_seeds": []}
     return {
         "mean": round(sum(each[strategy] for each in found) / len(found), 5),
         "worst": worst[0][strategy],

@@ -1,0 +1,109 @@
+"""What of a place only so many pods can have: host ports, attachments, static volumes, claims for one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from controller.domain.kube import HostPort
+from controller.domain.plan import Snapshot
+from controller.planning.looks import NAME, Looks
+from controller.planning.profiles import HOST_KEYS, Profile, Profiles
+from controller.planning.room import Room
+from controller.planning.volumes_taken import VolumesTaken
+
+
+class Belongings(Profiles):
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rooms: Sequence[Room],
+        looks: Looks,
+        later_looks: Looks | None,
+        offers: Looks | None,
+    ) -> None:
+        super().__init__(snapshot, looks, later_looks, offers)
+        self.rooms = list(rooms)
+        self._ports: dict[tuple[str, int], dict[str, int]] = {}
+        self._volumes = VolumesTaken(self._storage)
+        self.pinned: dict[int, dict[str, str | None]] = {}  # of new machines: values decided
+
+    def free_ports(self, profile: Profile) -> int:
+        """Places where another pod holds one of its ports."""
+        found = 0
+        for port in profile.shape.host_ports:
+            by_ip = self._ports.get((port.protocol, port.port))
+            if by_ip:
+                for ip, places in by_ip.items():
+                    if not port.ip or not ip or ip == port.ip:
+                        found |= places
+        return found
+
+    def fits_specially(
+        self, profile: Profile, number: int, kind: tuple[str, str] | None = None, offer: int | None = None
+    ) -> bool:
+        """Volumes that are limited in number: attachments, free static volumes, claims for one pod.
+
+        `kind`: pool and type of a new machine, `offer` what it is now.
+        """
+        limits = self._attach_limits(number, kind)
+        return self._volumes.fit(profile.held, number, lambda key: self._value(number, key, offer), limits)
+
+    def offers_specially(self, profile: Profile, offers: int) -> int:
+        """Of these those that have what is limited in number, after what the pods on the board took."""
+        held, volumes = profile.held, self._volumes
+        if volumes.reserved(held):
+            return 0
+        if not held.choices:
+            return offers
+        keys = sorted({key for choice in held.choices for key in choice.keys})
+        found = 0
+        while offers:
+            first = (offers & -offers).bit_length() - 1
+            alike = offers
+            for key in keys:
+                value = self.offers.value(first, key)
+                alike &= ~self.offers.having(key) if value is None else self.offers.by(key)[value]
+            if volumes.choose(held, partial(self._look, first)) is not None:
+                found |= alike
+            offers &= ~alike
+        return found
+
+    def _value(self, number: int, key: str, offer: int | None) -> str | None:
+        """A label of a place; of a new machine, as far as it is decided, and else as the offer has it."""
+        if number < len(self.rooms):
+            room = self.rooms[number]
+            return room.name if key == NAME else room.labels.get(key)
+        pins = self.pinned.get(number, {})
+        return pins[key] if key in pins else self._look(offer, key) if offer is not None else None
+
+    def _look(self, offer: int, key: str) -> str | None:
+        return None if key in (NAME, *HOST_KEYS) else self.offers.value(offer, key)
+
+    def _attach_limits(self, number: int, kind: tuple[str, str] | None) -> Mapping[str, int]:
+        if number < len(self.rooms):
+            room = self.rooms[number]
+            if known := self._storage.limits(room.name):
+                return known
+            if room.machine is not None:
+                kind = (room.machine.pool, room.machine.instance_type)
+            elif room.pool is not None and room.offer is not None:
+                kind = (room.pool.name, room.offer.type.name)
+        return self._storage.limits_of_kind(*kind) if kind is not None else {}
+
+    def _take_port(self, port: HostPort, bit: int) -> None:
+        by_ip = self._ports.setdefault((port.protocol, port.port), {})
+        by_ip[port.ip] = by_ip.get(port.ip, 0) | bit
+
+    def _own(self, profile: Profile, number: int) -> None:
+        for port in profile.shape.host_ports:
+            self._take_port(port, 1 << number)
+        if profile.special:
+            key = f"{id(profile)} {number}"
+            self._volumes.seat(key, profile.held, number, lambda key: self._value(number, key, None))
+
+    def _disown(self, profile: Profile, number: int) -> None:
+        for port in profile.shape.host_ports:
+            self._ports[(port.protocol, port.port)][port.ip] &= ~(1 << number)
+        if profile.special:
+            self._volumes.unseat(f"{id(profile)} {number}", profile.held, number)

@@ -1,0 +1,82 @@
+"""What is done to a packing when all pods have a place: other machines for the same pods.
+
+Machines are exchanged for better ones, given up if they stayed far too large, and spread over locations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from controller.domain.plan import Explanation
+from controller.planning.workshop import Workshop, bits
+
+
+def exchange(made: Workshop) -> None:
+    """Each machine for the best one that would hold the same pods; often it is that."""
+    shop, tally = made.shop, made.tally
+    for machine in made.machines:
+        if not machine.inside:
+            continue
+        offers = made.could_be(machine, shop.possible)
+        options = offers & shop.buyable & shop.holding(machine.used)
+        if shop.best(options) >= machine.offer:
+            continue
+        options &= made.not_too_large(offers, machine.used)
+        while options:
+            offer = shop.best(options)
+            if offer >= machine.offer:
+                break
+            old, new = shop.offers[machine.offer], shop.offers[offer]
+            tally.remove(old, machine.inside)
+            if tally.objection(new, machine.inside) is None:
+                tally.add(new, machine.inside)
+                machine.offers = options & shop.alike(offer)
+                made.turn(machine, offer)
+                break
+            tally.add(old, machine.inside)
+            options &= ~shop.alike(offer)
+
+
+def dissolve(made: Workshop) -> dict[str, Explanation | None]:
+    """Machines that stayed much too large for their pods are not bought after all; why, by pod."""
+    shop = made.shop
+    why_not: dict[str, Explanation | None] = {}
+    if shop.one_size:
+        return why_not
+    gone: set[int] = set()
+    for machine in made.machines:
+        if not machine.inside:
+            continue
+        offers = made.could_be(machine, shop.possible)
+        if made.not_too_large(offers, machine.used) >> machine.offer & 1:
+            continue
+        why = made.overshoots(1 << machine.offer, offers, machine.used)
+        made.tally.remove(shop.offers[machine.offer], machine.inside)
+        for ask in reversed(machine.inside):
+            if machine.number >= 0:
+                made.board.take(ask, machine.number)
+            why_not[ask.pod.key] = why
+            gone.add(id(ask))
+        machine.inside, machine.used = [], {}
+    if gone:
+        made.order = [(ask, machine) for ask, machine in made.order if id(ask) not in gone]
+    return why_not
+
+
+def spread(made: Workshop, there: Counter[tuple[str, str]]) -> None:
+    """The same type at the same price where the pool has the fewest machines; else where it is."""
+    shop = made.shop
+    for machine in made.machines:
+        if not machine.inside:
+            continue
+        here = shop.offers[machine.offer]
+        options = made.could_be(machine, shop.alike(machine.offer) & shop.buyable)
+        options &= shop.holding(machine.used)
+        if any(ask.gang is not None and ask.gang.one_location for ask in machine.inside):
+            options = 0
+        places = [machine.offer, *bits(options)]
+        best = min(places, key=lambda n: there[(here.pool.name, shop.offers[n].offer.location)])
+        if best != machine.offer:
+            made.become(machine, best)
+            made.turn(machine, best)
+        there[(here.pool.name, shop.offers[best].offer.location)] += 1
