@@ -6,13 +6,10 @@ call in a captured log, crashes the process when it is forgotten. A controller h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import grpc
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _grpc_stays_up() -> Iterator[None]:
+def _grpc_stays_up() -> None:
     grpc.aio.init_grpc_aio()  # counted, and never given back
-    yield
