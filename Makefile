@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lives lint e2e e2e-full soak soak-real mutants bench bench-planner bench-real clean
+.PHONY: demo test lives lint proto e2e e2e-full soak soak-real mutants bench bench-planner bench-real clean
 
 $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -31,6 +31,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check --quiet controller compat_grpc tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The code made from proto/*.proto, which is checked in. A test says whether it is current.
+proto: $(STAMP)
+	$(BIN)/python -m grpc_tools.protoc -Icompat_grpc/wire=proto --python_out=. --pyi_out=. $(addprefix compat_grpc/wire/,$(notdir $(wildcard proto/*.proto)))
 
 e2e: $(STAMP)
 	tests/e2e/run
@@ -61,6 +65,7 @@ bench: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler bench memory
 	$(BIN)/verda-gpu-autoscaler bench cloud
 	$(BIN)/verda-gpu-autoscaler bench adapter
+	$(BIN)/verda-gpu-autoscaler bench grpc
 	$(BIN)/python -m tests.bench $(or $(BENCH),--write)
 
 # The planner alone, against goals: Karpenter's own benchmark beside it where Go is, the price's floor, the exact optimum.

@@ -71,12 +71,13 @@ class Loop:
         sweep: Callable[[], Awaitable[None]],
         deployment_notes: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         cloud_health: Callable[[], CloudHealth] = CloudHealth,
+        decide: Callable[[Snapshot], Plan] = make_plan,
         dry_run: bool = False,
     ) -> None:
         self.policy = policy
         self.fleet = fleet
         self.plan = Plan()
-        self.make_plan: Callable[[Snapshot], Plan] = make_plan
+        self.make_plan = decide
         self.passes = 0
         self.on_plan: list[Callable[[Plan], None]] = []  # whoever wants to see every plan
         self._timing = timing

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec.structs import replace
 
+from controller.app.driver import Driver, Seat
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
@@ -21,11 +22,12 @@ from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
 from controller.cluster.lease import Lease
-from controller.cluster.protocol import Transport
+from controller.cluster.protocol import Subject, Transport
 from controller.cluster.view import WatchedView
 from controller.cluster.writer import ClusterWriter
 from controller.config.load import Loaded
 from controller.config.starting import starting_digest
+from controller.domain import names
 from controller.domain.policy import Policy
 from controller.fleet import sweep
 from controller.fleet.account import Account
@@ -33,11 +35,14 @@ from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
 from controller.fleet.launch import Launcher
 from controller.fleet.ledger import Ledger
+from controller.fleet.listener import Several
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import Removal
+from controller.fleet.removal import HARD, SOFT, UNSEEN, Removal
 from controller.fleet.switching.board import Switchboard
 from controller.fleet.switching.turning import Turning
+from controller.fleet.wheel import Wheel
 from controller.join.joiner import Entry, ScriptJoiner
+from controller.planning.planner import plan as make_plan
 from controller.report.events import Events
 from controller.report.metrics import Metrics
 
@@ -65,8 +70,11 @@ class Program:
         deployment: str = "",
         dry_run: bool = False,
         line: Transport | None = None,
+        driver: Driver | None = None,
     ) -> None:
-        """`line` is the lease's own way to the API server; without one it shares `connection`."""
+        """`line` is the lease's own way to the API server; without one it shares `connection`. `driver` decides on
+        sizes instead of the planner."""
+        self.driver = driver
         self.loaded = loaded
         self.policy = policy
         self.connection = connection
@@ -120,11 +128,18 @@ class Program:
         self.flights = Flights(
             ledger=self.ledger,
             launcher=Launcher(cloud, joiner, self._may_spend, account),
-            removal=Removal(view=self.view, writer=self.writer, cloud=cloud, clock=now.wall, sleep=now.sleep),
+            removal=Removal(
+                view=self.view,
+                writer=self.writer,
+                cloud=cloud,
+                clock=now.wall,
+                sleep=now.sleep,
+                taints=(SOFT, HARD) if driver is None else (UNSEEN,),
+            ),
             refusals=refusals,
             cloud=cloud,
             writer=self.writer,
-            listener=self.reporter,
+            listener=Several((self.reporter, *(driver.listeners if driver else ()))),
             clock=now.wall,
             sleep=now.sleep,
             wake=self.window.hurry,
@@ -163,13 +178,37 @@ class Program:
             sweep=self._sweep,
             deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
             cloud_health=cloud.health,
+            decide=make_plan if driver is None else driver.decide,
             dry_run=dry_run,
         )
         self.server = Server(
-            metrics=self.metrics, health=self.health, ready=self.loop.not_ready, status=self.loop.status
+            metrics=self.metrics, health=self.health, ready=self._not_ready, status=self.loop.status
         )
+        if driver is not None:
+            self._hand_over(driver)
         self._grounded: asyncio.Task[None] | None = None
         self._doubtful: set[str] = set()
+
+    def _hand_over(self, driver: Driver) -> None:
+        now = self._now
+        driver.take(
+            Seat(
+                fleet=self.fleet,
+                wheel=Wheel(self.fleet, view=self.view, clock=now.wall, sleep=now.sleep),
+                leads=lambda: self.lease.held,
+                registry=self.metrics.registry,
+                warn=self._warn,
+                wake=self.window.hurry,
+            )
+        )
+
+    async def _warn(self, reason: str, message: str) -> None:
+        """An event on the status, where people look for what the controller says of itself."""
+        subject = Subject(kind="ConfigMap", name=names.STATUS_CONFIGMAP, namespace=self.policy.namespace)
+        await self.writer.event(subject, type="Warning", reason=reason, message=message)
+
+    def _not_ready(self) -> str:
+        return self.loop.not_ready() or (self.driver.not_ready() if self.driver is not None else "")
 
     def _switchboard(self, endpoints: Endpoints) -> Switchboard:
         now = self._now
@@ -316,6 +355,12 @@ class Program:
             except OSError as error:
                 raise Ends(CONFIGURATION, f"--listen {listen}: {error.strerror}") from error
             log.info("listening", extra={"address": self.server.address})
+        if self.driver is not None:
+            try:
+                await self.driver.start()
+            except (ValueError, OSError) as error:
+                await self.server.stop()
+                raise Ends(CONFIGURATION, f"externalgrpc: {error}") from error
         watching = asyncio.create_task(self.view.run(), name="watches")
         leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         deciding = asyncio.create_task(self.loop.run(), name="loop")
@@ -335,6 +380,8 @@ class Program:
     async def _end(
         self, watching: asyncio.Task[None], leading: asyncio.Task[None] | None, deciding: asyncio.Task[None]
     ) -> None:
+        if self.driver is not None:
+            await self.driver.stop()
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
         if leading is not None:

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Mapping
 
+from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
 from controller.app.program import Program
@@ -39,6 +40,7 @@ async def prepare(
     identity: str,
     deployment: str = "",
     dry_run: bool = False,
+    driver: Driver | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Program:
     """Check what can be checked before anything is decided, then put the program together."""
@@ -50,6 +52,8 @@ async def prepare(
         raise Ends(CONFIGURATION, NOTHING_TO_DO)
     cluster_id = settings.cluster_id or await cluster_id_of(connection, settings.namespace)
     policy = to_policy(settings, cluster_id=cluster_id)
+    if driver is not None and (objections := driver.objections(policy)):
+        raise Ends(CONFIGURATION, *objections)
     try:
         secrets = (*secrets_of(settings), *secrets_of_switches(settings))
         missing = await connection.missing_rights(policy.namespace, secrets)
@@ -91,5 +95,6 @@ async def prepare(
         identity=identity,
         deployment=deployment,
         dry_run=dry_run,
+        driver=driver,
         line=connection.apart(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -54,6 +55,19 @@ def adapter(*, as_json: bool, orders: int) -> None:
 
     set_up("error", "text")
     _show("adapter", asyncio.run(measure(orders)), as_json)
+
+
+def served(*, as_json: bool, machines: int, groups: int, calls: int) -> None:
+    try:
+        module = importlib.import_module("compat_grpc.bench")
+    except ImportError as error:
+        raise Ends(
+            CONFIGURATION, f"bench grpc: {error.name} is not installed; it comes with the extra grpc"
+        ) from error
+    from controller.sandbox.bench.machine import measured_on
+
+    set_up("error", "text")
+    _show("grpc", module.measure(machines, groups, calls) | measured_on(), as_json)
 
 
 def planner(*, as_json: bool, workload: str, pods: int, offers: int | None, strategy: str) -> None:

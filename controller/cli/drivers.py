@@ -1,37 +1,58 @@
-"""Who decides sizes: the planner, or somebody else who is installed beside it and named by an entry point.
+"""Who decides on sizes: the planner, or cluster-autoscaler, served by a module that need not be there.
 
-cluster-autoscaler's driver needs grpc, which this program neither imports nor mentions without it. A driver is a
-function `serve(loaded, kubeconfig, listen)` under the group below; it runs until the process is told to end.
+That module needs grpc, which this program neither imports nor mentions without it; so it is asked for by name,
+and only when somebody wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.metadata import entry_points
+import importlib
+from collections.abc import Mapping
 
+import msgspec
+
+from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, Ends
 from controller.config.load import Loaded
 
-GROUP = "verda_gpu_autoscaler.drivers"
 PLANNER, EXTERNALGRPC, AUTO = "planner", "externalgrpc", "auto"
+MODULE = "compat_grpc.running"
+EXTRA = "pip install 'verda-gpu-autoscaler[grpc]'"
 
-Serve = Callable[[Loaded, str, str], None]
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line says of serving cluster-autoscaler."""
+
+    insecure: bool = False
+    listen: str = ""  # "": as the settings say
+    variables: Mapping[str, str] | None = None  # the Python provider's; certificates may stand there
 
 
-def find(name: str) -> Serve | None:
-    """The driver's function; None for the planner. `auto` is externalgrpc where it is installed."""
-    if name == PLANNER:
-        return None
-    if name not in (EXTERNALGRPC, AUTO):
+def resolve(name: str) -> str:
+    """`auto` is externalgrpc where what it needs is installed."""
+    if name not in (PLANNER, EXTERNALGRPC, AUTO):
         raise Ends(CONFIGURATION, f"--driver {name!r}: expected {PLANNER}, {EXTERNALGRPC} or {AUTO}")
-    found = [point for point in entry_points(group=GROUP) if point.name == EXTERNALGRPC]
-    if not found:
-        if name == AUTO:
-            return None
+    if name != AUTO:
+        return name
+    try:
+        importlib.import_module(MODULE)
+    except ImportError:
+        return PLANNER
+    return EXTERNALGRPC
+
+
+def make(name: str, loaded: Loaded, wish: Wish) -> Driver | None:
+    """None for the planner."""
+    if resolve(name) == PLANNER:
+        return None
+    try:
+        module = importlib.import_module(MODULE)
+    except ImportError as error:
         raise Ends(
             CONFIGURATION,
-            f"--driver {name}: it is not installed; it comes with a later version, and --driver {PLANNER} needs "
-            "no cluster-autoscaler beside it",
-        )
-    serve: Serve = found[0].load()
-    return serve
+            f"--driver {name}: {error.name or 'grpc'} is not installed; it comes with the extra grpc: {EXTRA}",
+        ) from error
+    driver: Driver = module.make(
+        loaded.settings.externalgrpc, insecure=wish.insecure, listen=wish.listen, variables=wish.variables
+    )
+    return driver

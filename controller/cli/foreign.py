@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from controller.cli import drivers
 from controller.cli.main import end_with
 
 _LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "error"}
+_CONFIGS = ("config.yaml", "/config/config.yaml")  # the last is where its image looked
 _CLUSTER_AUTOSCALER_PORT = ":8085"
 
 
@@ -27,7 +29,10 @@ def verda_cloud_provider() -> None:
 
 
 def _provider(
-    config: Annotated[str, typer.Option("--config", "-c", metavar="FILE")] = "config.yaml",
+    config: Annotated[
+        str,
+        typer.Option("--config", "-c", metavar="FILE", help="Else config.yaml here, or /config/config.yaml."),
+    ] = "",
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8086,
     log_level: Annotated[str, typer.Option("--log-level", "-l")] = "INFO",
     driver: Annotated[
@@ -36,6 +41,12 @@ def _provider(
             help="planner: no cluster-autoscaler is needed. externalgrpc serves one. auto: whichever is there."
         ),
     ] = drivers.AUTO,
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDR", help="Metrics, health and status, where --port is cluster-autoscaler's."
+        ),
+    ] = ":8080",
     kubeconfig: str = "",
     dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
     once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
@@ -46,10 +57,15 @@ def _provider(
     level = _LEVELS.get(log_level.upper())
     if level is None:
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected one of {', '.join(_LEVELS)}")
+    if driver == drivers.AUTO and (dry_run or once):
+        driver = drivers.PLANNER  # nobody can be served by a look, or once
+    served = drivers.resolve(driver) == drivers.EXTERNALGRPC
     run_controller(
-        config=config,
+        config=config or next((path for path in _CONFIGS if Path(path).is_file()), _CONFIGS[-1]),
         kubeconfig=kubeconfig,
-        listen=f":{port}",
+        # The port is cluster-autoscaler's where one is served; else the manifests' probes ask there.
+        listen=listen if served else f":{port}",
+        wish=drivers.Wish(listen=f":{port}", variables=os.environ),
         dry_run=dry_run,
         once=once,
         log_level=level,

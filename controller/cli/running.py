@@ -10,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
@@ -78,6 +79,7 @@ def run_controller(
     dialect: str = "auto",
     words: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
+    wish: drivers.Wish | None = None,
 ) -> None:
     flags = foreign_flags(words)
     log_level = flags.log_level or log_level
@@ -87,10 +89,10 @@ def run_controller(
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
     set_up(log_level, log_format)
     loaded = load_settings(config, dialect, flags, environ)
-    serve = drivers.find(driver)
-    if serve is not None:
-        serve(loaded, kubeconfig or flags.kubeconfig, listen)
-        return
+    served = drivers.make(driver, loaded, wish or drivers.Wish())
+    for given, option in ((dry_run, "--dry-run"), (once, "--once")):
+        if given and served is not None:
+            raise Ends(CONFIGURATION, f"{option}: expected with --driver planner only")
     # Not asyncio.run: at its end it waits for threads that may be stuck in a look-up or a time-out.
     # Everything is recorded when the work ends, and the process ends right after it.
     asyncio.new_event_loop().run_until_complete(
@@ -102,6 +104,7 @@ def run_controller(
                 dry_run,
                 once,
                 lambda: load_settings(config, dialect, flags, environ),
+                served,
             )
         )
     )
@@ -114,6 +117,7 @@ async def _controller(
     dry_run: bool,
     once: bool,
     again: Callable[[], Loaded],
+    driver: Driver | None = None,
 ) -> None:
     now = Now()
     cloud = make_provider(loaded.settings, now, files_of(loaded.origins, os.environ))
@@ -125,7 +129,14 @@ async def _controller(
     try:
         deployment = os.environ.get("DEPLOYMENT_NAME", "")
         program = await prepare(
-            loaded, connection, cloud, now, identity=identity(), deployment=deployment, dry_run=dry_run
+            loaded,
+            connection,
+            cloud,
+            now,
+            identity=identity(),
+            deployment=deployment,
+            dry_run=dry_run,
+            driver=driver,
         )
         if once:
             await _once(program)

@@ -133,6 +133,19 @@ def bench_adapter(as_json: Json = False, orders: Annotated[int, typer.Option(min
     adapter(as_json=as_json, orders=orders)
 
 
+@bench_app.command("grpc")
+def bench_grpc(
+    as_json: Json = False,
+    machines: Annotated[int, typer.Option(min=10)] = 1000,
+    groups: Annotated[int, typer.Option(min=1)] = 100,
+    calls: Annotated[int, typer.Option(min=100, help="Of each kind.")] = 2000,
+) -> None:
+    """The calls of cluster-autoscaler, from another process, beside a handler that does nothing."""
+    from controller.cli.benchmarks import served
+
+    served(as_json=as_json, machines=machines, groups=groups, calls=calls)
+
+
 @bench_app.command("planner")
 def bench_planner(
     workload: Annotated[str, typer.Option(help="karpenter or gpu.")] = "karpenter",

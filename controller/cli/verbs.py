@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from controller.app.exits import CONFIGURATION, Ends
 from controller.cli.options import FOREIGN_FLAGS, Config, Dialect, Json, Kubeconfig
 from controller.cli.tryout_verbs import bench_app, sandbox_app
 
@@ -50,15 +51,25 @@ def run(
     listen: Annotated[str, typer.Option(metavar="ADDR", help="Metrics, health and status.")] = ":8080",
     dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
     once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
-    driver: Annotated[str, typer.Option(help="Who decides: planner or externalgrpc.")] = "planner",
+    driver: Annotated[
+        str, typer.Option(help="Who decides on sizes: planner, or externalgrpc (cluster-autoscaler).")
+    ] = "planner",
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Serve cluster-autoscaler without TLS, to whoever reaches the port."),
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
 ) -> None:
     """Run the controller. With --cloud-provider, cluster-autoscaler's own flags are read too."""
+    from controller.cli.drivers import PLANNER, Wish
     from controller.cli.running import run_controller
 
+    if insecure and driver == PLANNER:
+        raise Ends(CONFIGURATION, "--insecure: expected with --driver externalgrpc only")
     run_controller(
         driver=driver,
+        wish=Wish(insecure=insecure),
         dialect=dialect,
         words=context.args,
         config=config,

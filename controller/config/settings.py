@@ -14,6 +14,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from controller.config.delays import Deadlines, Lease, Timing
+from controller.config.externalgrpc import ExternalGrpc
 from controller.config.joining import JoinEntry
 from controller.config.money import GpuLabelSetting, PriceSetting
 from controller.config.pools import Headroom, NamespaceLimits, PoolSetting
@@ -258,6 +259,10 @@ class Settings(BaseSettings):
     )
     timing: Timing = Field(default_factory=Timing, description="How often things are looked at.")
     lease: Lease = Field(default_factory=Lease, description="How replicas agree on who may spend.")
+    externalgrpc: ExternalGrpc = Field(
+        default_factory=ExternalGrpc,
+        description="How cluster-autoscaler reaches this program, with `run --driver externalgrpc`.",
+    )
     verda: Verda = Field(default_factory=Verda, description="How to reach the cloud.")
 
     @model_validator(mode="before")

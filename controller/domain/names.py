@@ -90,6 +90,8 @@ NODE_ANNOTATIONS = frozenset(
 
 TAINT_IDLE = PREFIX + "idle"  # PreferNoSchedule
 TAINT_DRAINING = PREFIX + "draining"  # NoSchedule
+# Where cluster-autoscaler decides: it makes templates of living nodes, and leaves out taints of this prefix.
+TAINT_LEAVING = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-leaving"  # NoSchedule
 TAINT_STARTUP = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-joining"  # opt-in
 
 LEDGER_CONFIGMAP = "gpu-autoscaler-ledger"

@@ -84,6 +84,8 @@ class Reason(StrEnum):
     VANISHED = "vanished"
     SURPLUS = "surplus"
     IDENTITY_CLASH = "identity_clash"
+    WITHDRAWN = "withdrawn"
+    DISMISSED = "dismissed"
     # a machine that is switched
     OFF = "off"
     ON_DEADLINE = "on_deadline"
@@ -169,6 +171,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.VANISHED: "The machine is gone without our doing (eviction, console, balance).",
     Reason.SURPLUS: "A machine appeared that no promise needs.",
     Reason.IDENTITY_CLASH: "More than one Node or machine claims this identity.",
+    Reason.WITHDRAWN: "Whoever asked for the machine took that back before the order was sent.",
+    Reason.DISMISSED: "The driver that decides on sizes, such as cluster-autoscaler, asked for its removal.",
     Reason.OFF: "The machine is switched off, and nothing needs it.",
     Reason.ON_DEADLINE: "The machine was switched on, and its Node did not become Ready in time.",
     Reason.OFF_DEADLINE: "The machine was switched off, and its Node is still Ready.",

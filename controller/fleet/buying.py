@@ -1,8 +1,12 @@
-"""Carrying out one intent, and recording how it ended: it happened, it did not, or nobody knows."""
+"""Carrying out one intent, and recording how it ended: it happened, it did not, or nobody knows.
+
+An intent may wait for its turn, and until its order goes out it can be withdrawn. A refusal is certain, so
+the same intent may be ordered in another market then; whoever is told of it decides that (`another`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
@@ -10,7 +14,7 @@ from controller.domain.cloudthings import InstanceType
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Happened, Refused, Unknown
 from controller.domain.policy import Policy
-from controller.domain.reason import Reason
+from controller.domain.reason import SENTENCES, Reason
 from controller.fleet.launch import Launched, Launcher
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.life import ordered
@@ -20,6 +24,11 @@ from controller.fleet.refusals import Refusals
 from controller.fleet.removal import Removal
 from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
+
+Again = tuple[Machine, InstanceType]
+Turn = Callable[[Callable[[], bool]], Awaitable[None]]  # waits; ends early once what it is given says so
+
+_OURS = (Reason.NOT_LEADER, Reason.VANISHED, Reason.WITHDRAWN)  # what we refused ourselves
 
 
 class Buying:
@@ -43,30 +52,60 @@ class Buying:
         self._listener = listener
         self._tasks = tasks
         self._clock = clock
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, str] = {}  # intent -> the key of its task
+        self._sent: set[str] = set()  # orders that went out, or are about to in this very step
+        self._withdrawn: set[str] = set()
+        self.another: Callable[[Machine, Refused], Again | None] = lambda machine, refusal: None
 
     def under_way(self, intent: str) -> bool:
-        return intent in self._under_way
+        return self._tasks.running(self._under_way.get(intent, ""))
 
-    def begin(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
-        self._under_way.add(machine.intent)
-        if not self._tasks.start(f"launch {machine.name}", lambda: self._launch(policy, machine, kind)):
-            self._under_way.discard(machine.intent)
+    def withdraw(self, intent: str) -> bool:
+        """Whether the order was not sent yet, and never will be."""
+        if not self.under_way(intent) or intent in self._sent:
+            return False
+        self._withdrawn.add(intent)
+        return True
 
-    async def _launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
+    def begin(self, policy: Policy, machine: Machine, kind: InstanceType, turn: Turn | None = None) -> None:
+        key = f"launch {machine.name}"
+        if self._tasks.start(key, lambda: self._launch(policy, machine, kind, turn)):
+            self._under_way[machine.intent] = key
+
+    async def _launch(
+        self, policy: Policy, machine: Machine, kind: InstanceType, turn: Turn | None = None
+    ) -> None:
+        again: Again | None = (machine, kind)
         try:
-            try:
-                await self._ledger.flush()  # the intent is stored before anything is bought
-            except LedgerError:
-                self._ledger.drop([machine.intent])
-                raise
-            launched = await self._launcher.launch(policy, machine, kind, self._scripts.uploaded)
-            self._record(machine, launched)
+            if turn is not None:
+                await turn(lambda: machine.intent in self._withdrawn)
+            while again is not None:
+                again = await self._try(policy, *again)
         finally:
-            self._under_way.discard(machine.intent)
+            self._under_way.pop(machine.intent, None)
+            for known in (self._sent, self._withdrawn):
+                known.discard(machine.intent)
         await self._ledger.flush()
 
-    def _record(self, machine: Machine, launched: Launched) -> None:
+    async def _try(self, policy: Policy, machine: Machine, kind: InstanceType) -> Again | None:
+        self._sent.discard(machine.intent)
+        try:
+            await self._ledger.flush()  # the intent is stored before anything is bought
+        except LedgerError:
+            self._ledger.drop([machine.intent])
+            raise
+        launched = await self._launcher.launch(
+            policy, machine, kind, self._scripts.uploaded, lambda: self._last_word(machine.intent)
+        )
+        return self._record(machine, launched)
+
+    def _last_word(self, intent: str) -> Refused | None:
+        if intent in self._withdrawn:
+            return Refused(Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN])
+        self._sent.add(intent)
+        return None
+
+    def _record(self, machine: Machine, launched: Launched) -> Again | None:
         now = self._clock()
         current = replace(self._ledger.machines.get(machine.intent, machine), script_id=launched.script_id)
         match launched.outcome:
@@ -75,21 +114,30 @@ class Buying:
                 self._refusals.accepted(offer_of(machine))
                 self._listener.launched(current)
             case Refused() as refusal:
-                self._ledger.drop([machine.intent])
-                if refusal.reason is Reason.LIMIT_SCRIPTS:
-                    self._scripts.refused()  # says nothing of the offer
-                elif refusal.reason not in (Reason.NOT_LEADER, Reason.VANISHED):  # what we refused ourselves
-                    self._refusals.add(
-                        offer_of(machine), refusal.reason, refusal.message, now, refusal.retry_after
-                    )
-                if launched.script_id:
-                    self.drop_script(current)
-                self._listener.refused(machine, refusal)
+                return self._refused(machine, current, refusal, now)
             case Unknown(message=message):
                 if current.phase is Phase.INTENDED:
                     current = replace(current, reason=Reason.UNKNOWN_OUTCOME, note=message)
                 self._ledger.put(current)
                 self._listener.unknown(current, message)
+        return None
+
+    def _refused(self, machine: Machine, current: Machine, refusal: Refused, now: float) -> Again | None:
+        if refusal.reason is Reason.LIMIT_SCRIPTS:
+            self._scripts.refused()  # says nothing of the offer
+        elif refusal.reason not in _OURS:
+            self._refusals.add(offer_of(machine), refusal.reason, refusal.message, now, refusal.retry_after)
+        if current.script_id:
+            self.drop_script(current)
+        wanted = current.phase is Phase.INTENDED and refusal.reason not in _OURS
+        again = self.another(replace(current, script_id=""), refusal) if wanted else None
+        if again is not None and machine.intent not in self._withdrawn:
+            self._ledger.put(again[0])
+            return again
+        self._ledger.drop([machine.intent])
+        if refusal.reason is not Reason.WITHDRAWN and machine.intent not in self._withdrawn:
+            self._listener.refused(current, refusal)
+        return None
 
     def drop_script(self, machine: Machine) -> None:
         """Once it has run, or was never needed. One that is left by accident is found by the sweep."""

@@ -199,9 +199,7 @@ class Fleet:
         found = {r.offer: r for r in self.refusals.active(self.catalogue.offers, now)}
         until = now + _HOLD
         brake, doubt = self._brake, self._account.doubt
-        if not doubt and brake is None:
-            return tuple(found.values())
-        for offer in self.catalogue.offers:
+        for offer in self.catalogue.offers if doubt or brake is not None else ():
             if doubt:
                 found[offer.key] = Refusal(
                     offer=offer.key, reason=Reason.VANISHED, until=until, message=doubt
@@ -440,11 +438,15 @@ class Fleet:
 
     def request(self, launch: Launch) -> Machine:
         """One more machine: the record exists from now on, so no later plan buys for the same pods."""
-        now = self._clock()
-        machine = intend(self.policy, launch, new_intent(self._rng, self.ledger.machines), now)
-        self.ledger.put(machine)
-        self.ledger.launched(now)
+        machine = self.record(launch)
+        self.ledger.launched(self._clock())
         self.flights.launch(self.policy, machine, launch.offer.type)
+        return machine
+
+    def record(self, launch: Launch) -> Machine:
+        """The intent alone; nothing is ordered yet."""
+        machine = intend(self.policy, launch, new_intent(self._rng, self.ledger.machines), self._clock())
+        self.ledger.put(machine)
         return machine
 
     def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:

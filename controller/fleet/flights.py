@@ -15,10 +15,13 @@ from controller.domain import names
 from controller.domain.cloudthings import Instance, InstanceType
 from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Refused
+from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet.account import Account
-from controller.fleet.buying import Buying
+from controller.fleet.buying import Again, Buying, Turn
+from controller.fleet.dismissal import Dismissal
 from controller.fleet.idle_marks import IdleMarks
 from controller.fleet.launch import Launcher
 from controller.fleet.leaving import Leaving
@@ -34,6 +37,8 @@ __all__ = ["Flights", "Listener"]
 
 # A machine whose deletion was proven by id may still be listed for a while.
 _LIST_LAG = 300.0
+# What was written to a Node is not seen at once: the watch lags behind.
+_WATCH_LAG = 10.0
 
 # The script has run, or never will.
 _SCRIPT_DONE = (Phase.JOINED, Phase.STARTED, Phase.READY, Phase.TOMBSTONE)
@@ -99,6 +104,16 @@ class Flights:
             closed=self._remember,
             restored=self.idle_marks.cleared,
         )
+        self._dismissal = Dismissal(
+            ledger=ledger,
+            removal=removal,
+            listener=listener,
+            clock=clock,
+            may_act=may_act,
+            account=account,
+            withdraw=self.withdraw,
+            wake=wake,
+        )
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -140,8 +155,20 @@ class Flights:
 
     # -- starting things ------------------------------------------------------------------------
 
-    def launch(self, policy: Policy, machine: Machine, kind: InstanceType) -> None:
-        self._buying.begin(policy, machine, kind)
+    def launch(self, policy: Policy, machine: Machine, kind: InstanceType, turn: Turn | None = None) -> None:
+        self._buying.begin(policy, machine, kind, turn)
+
+    def withdraw(self, intent: str) -> bool:
+        """Whether its order was not sent yet, and never will be."""
+        return self._buying.withdraw(intent)
+
+    def on_refusal(self, another: Callable[[Machine, Refused], Again | None]) -> None:
+        """Who may order a refused intent once more, as something else."""
+        self._buying.another = another
+
+    async def dismiss(self, policy: Policy, intent: str) -> Explanation | None:
+        """Delete it now, for a driver that has drained it; None once the cloud has accepted that."""
+        return await self._dismissal.dismiss(policy, intent)
 
     def retire(
         self, policy: Policy, machine: Machine, reason: Reason, message: str, moving: tuple[str, ...] = ()
@@ -191,4 +218,5 @@ class Flights:
 
     async def stop(self, patience: float) -> None:
         """Orders that are on the wire may end; everything else is resumed from the ledger."""
+        await self._dismissal.stop(patience)
         await self._tasks.stop("launch ", patience)

@@ -56,8 +56,10 @@ class Launcher:
         machine: Machine,
         kind: InstanceType,
         uploaded: Callable[[str], None] = lambda script_id: None,
+        last_word: Callable[[], Refused | None] = lambda: None,
     ) -> Launched:
-        """Carry out one intent that the ledger holds already. `uploaded` hears at once of a script of its own."""
+        """Carry out one intent that the ledger holds already. `uploaded` hears at once of a script of its own,
+        `last_word` is asked immediately before the order goes out."""
         pool = policy.pool(machine.pool)
         if pool is None:
             return Launched(
@@ -98,7 +100,7 @@ class Launcher:
                 return Launched(outcome=Refused(Reason.UNAVAILABLE, made.message))
             script_id = own_script = made.id
             uploaded(own_script)
-        if (objection := self._objection()) is not None:
+        if (objection := self._objection() or last_word()) is not None:
             return Launched(outcome=objection, script_id=own_script)
         order = order_for(policy, pool, machine, kind, script_id)
         outcome = await self._cloud.create(order)

@@ -61,6 +61,7 @@ class Ledger:
         self.in_vain: dict[str, InVain] = {}
         self.switched: dict[str, Switched] = {}  # by name
         self.account = ""  # where the machines were seen last
+        self.version = 0  # another one after every change of a record, whoever made it
         self.lost = False  # somebody else dropped records that were alive here: read everything again
 
     async def load(self) -> None:
@@ -114,6 +115,7 @@ class Ledger:
         self._dirty = True
 
     def _take(self, book: Book) -> None:
+        self.version += 1
         self.machines.clear()
         self.machines.update({machine.intent: machine for machine in book.machines})
         self.figures.clear()
@@ -140,6 +142,7 @@ class Ledger:
         for machine in changed:
             self.machines[machine.intent] = machine
         self._dirty = self._dirty or bool(changed)
+        self.version += bool(changed)
         return bool(changed)
 
     def change(self, intent: str, **fields: Any) -> Machine | None:
@@ -178,6 +181,7 @@ class Ledger:
         for intent in intents:
             if self.machines.pop(intent, None) is not None:
                 self._dirty = True
+                self.version += 1
 
     def close(self, machine: Machine, now: float) -> Decimal:
         """The machine is gone for good: book its cost on the days that it ran, and forget it."""

@@ -30,6 +30,8 @@ from controller.planning.protection import blockers, protected, uses_gpus
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
+# Where cluster-autoscaler decides: a taint that it would find in a template keeps pods off every later machine.
+UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
 _RETRY = 5.0
 _TRANSIENT = (Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
@@ -58,8 +60,10 @@ class Removal:
         cloud: Cloud,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
+        taints: tuple[Taint, ...] = (SOFT, HARD),
         identify: Callable[[Machine, Node], Node | None] = _by_identity,
     ) -> None:
+        self._taints = taints  # of one that is drained
         self._view = view
         self._identify = identify
         self._writer = writer
@@ -81,7 +85,7 @@ class Removal:
         begin = machine.drain_at or self._clock()
         since = datetime.fromtimestamp(begin, UTC).isoformat(timespec="seconds")
         check()
-        await self._writer.taint(machine.name, add=(SOFT, HARD))
+        await self._writer.taint(machine.name, add=self._taints)
         await self._writer.annotate(machine.name, {names.NODE_DRAIN_SINCE: since})
         await self._sleep(policy.deadlines.drain_pause)
         end = begin + policy.deadlines.eviction_grace
@@ -138,18 +142,25 @@ class Removal:
                     Explanation(Reason.IN_USE, f"pod {late.key} is there and was not asked to leave")
                 )
 
+    async def look_at_work(self, policy: Policy, machine: Machine) -> None:
+        """The same list, of a machine that somebody else has drained: whatever uses a GPU stops the delete."""
+        pods = await self._writer.list_pods_on(machine.name)
+        self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
+
     def _refuse(
         self,
         policy: Policy,
         machine: Machine,
         pods: Sequence[Pod],
         budgets: tuple[DisruptionBudget, ...] = (),
+        *,
+        work_only: bool = False,
     ) -> None:
         """What forbids the removal now. A broken machine is kept by its work and by annotations only."""
         now = self._clock()
         claims = self._view.device_claims() if any(pod.shape.has_claims for pod in pods) else ()
         picture = Snapshot(now=now, policy=policy, budgets=budgets, device_claims=claims)
-        if machine.failed:
+        if machine.failed or work_only:
             pods = [pod for pod in pods if uses_gpus(picture, pod) or protected(pod, now)]
         node = self._view.node(machine.name) or Node(name=machine.name, uid="")
         why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())
@@ -214,7 +225,7 @@ class Removal:
         """Undo taints and marks of a removal that was called off."""
         check()
         try:
-            await self._writer.taint(machine.name, remove=(SOFT, HARD))
+            await self._writer.taint(machine.name, remove=tuple(dict.fromkeys((SOFT, HARD, *self._taints))))
             await self._writer.annotate(
                 machine.name, {names.NODE_DRAIN_SINCE: None, names.NODE_IDLE_SINCE: None}
             )

@@ -10,6 +10,7 @@ from types import FrameType
 
 import pytest
 
+STAND_IN = "stand-in"  # for cluster-autoscaler, where no binary is named
 LONGEST = 120  # seconds; a hung peer must not hang the whole run
 
 
@@ -20,6 +21,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("full") or item.get_closest_marker("soak")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much was proven by the real cluster-autoscaler. Its name stands in the id of each scenario."""
+    ran: dict[str, int] = {}
+    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
+        if "controlplane/test_cluster_autoscaler" in report.nodeid and report.when == "call":
+            name = report.nodeid.partition("[")[2].rstrip("]")
+            ran[name] = ran.get(name, 0) + 1
+    if ran:
+        real = sum(count for name, count in ran.items() if name != STAND_IN)
+        each = ", ".join(f"{count} with {name}" for name, count in sorted(ran.items()))
+        terminalreporter.write_line(
+            f"cluster-autoscaler scenarios: {real} of {sum(ran.values())} ran with a real one ({each})"
+        )
 
 
 @pytest.fixture(autouse=True)

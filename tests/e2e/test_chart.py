@@ -327,3 +327,31 @@ def test_the_roles_are_bound_to_the_pods_own_account(helm: Helm) -> None:
 def test_the_service_can_be_left_out(helm: Helm) -> None:
     assert helm.objects(given())["Service"]["spec"]["ports"][0]["targetPort"] == "http"
     assert "Service" not in helm.objects(given(service={"enabled": False}))
+
+
+def test_cluster_autoscaler_is_served_over_mutual_tls(helm: Helm) -> None:
+    more = {
+        "driver": "externalgrpc",
+        "externalgrpc": {"tlsSecret": "grpc-tls", "allowedNames": ["one", "two"]},
+    }
+    found = helm.objects(given(**more))
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == [
+        "run",
+        "--config=/etc/verda-gpu-autoscaler/config.yaml",
+        "--driver=externalgrpc",
+    ]
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert values["GPU_AUTOSCALER_EXTERNALGRPC__TLS__CERT"] == "/etc/externalgrpc-tls/tls.crt"
+    assert values["GPU_AUTOSCALER_EXTERNALGRPC__ALLOWED_NAMES"] == "one,two"
+    assert {"name": "externalgrpc-tls", "secret": {"secretName": "grpc-tls"}} in pod["volumes"]
+    assert [port["name"] for port in found["Service"]["spec"]["ports"]] == ["http", "grpc"]
+
+
+def test_without_certificates_it_is_served_only_by_name(helm: Helm) -> None:
+    assert "externalgrpc.tlsSecret: missing" in helm.refusal(given(driver="externalgrpc"))
+    found = helm.objects(given(driver="externalgrpc", externalgrpc={"insecure": True}))
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert "--insecure" in container["args"]
+    assert "grpc" not in str(helm.objects(given())["Service"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from controller.app import picture
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Outcome, Refused
 from controller.domain.plan import Explanation, Launch, Plan
@@ -19,8 +21,9 @@ from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
 from controller.fleet.launch import Launcher
 from controller.fleet.ledger import Ledger
+from controller.fleet.listener import Listener, Several
 from controller.fleet.refusals import Refusals
-from controller.fleet.removal import Removal
+from controller.fleet.removal import HARD, SOFT, Removal
 from controller.planning.planner import plan as make_plan
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import A1, Account, Hands, Town
@@ -79,7 +82,15 @@ class Heard:
 class Controller:
     """One process: it dies with its hands."""
 
-    def __init__(self, world: World, policy: Policy, hands: Hands | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        policy: Policy,
+        hands: Hands | None = None,
+        *,
+        listeners: Sequence[Listener] = (),
+        taints: tuple[Taint, ...] = (SOFT, HARD),
+    ) -> None:
         self.world = world
         self.hands = hands or Hands(world.account, world.town)
         self.leads = True
@@ -94,11 +105,13 @@ class Controller:
         self.flights = Flights(
             ledger=self.ledger,
             launcher=Launcher(hands, hands, lambda: self.leads, account),
-            removal=Removal(view=hands, writer=hands, cloud=hands, clock=time.clock, sleep=time.sleep),
+            removal=Removal(
+                view=hands, writer=hands, cloud=hands, clock=time.clock, sleep=time.sleep, taints=taints
+            ),
             refusals=refusals,
             cloud=hands,
             writer=hands,
-            listener=self.heard,
+            listener=Several((self.heard, *listeners)),
             clock=time.clock,
             sleep=time.sleep,
             wake=self._wake,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from kubernetes import client, config
 
-from tests.e2e.controlplane import access
+from tests.e2e.controlplane import access, autoscaler
+from tests.e2e.controlplane.driving import Stage
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import Scene, clean
@@ -67,3 +68,9 @@ def scene(admin: client.ApiClient, controller_kubeconfig: Path, tmp_path: Path) 
             yield made
         finally:
             clean(made)
+
+
+@pytest.fixture(params=autoscaler.drivers(), ids=autoscaler.label)
+def stage(scene: Scene, plane: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest) -> Stage:
+    """With cluster-autoscaler at the wheel: once for each binary that is named, else with the stand-in."""
+    return Stage(scene, plane, request.param, tmp_path)

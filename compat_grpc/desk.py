@@ -1,0 +1,147 @@
+"""Everything that is known when a call comes in: one roster, made anew only when something has changed.
+
+Calls come by the thousand, one after the other, and must not wait for anybody. So what they are answered
+from is kept until a record, a Node, a failure, the catalogue or the settings are other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+
+from compat_grpc import prices, templates
+from compat_grpc.failures import Failures
+from compat_grpc.groups import Group, Groups
+from compat_grpc.roster import Roster
+from controller.domain import names
+from controller.domain.cloudthings import InstanceType
+from controller.domain.plan import Snapshot
+from controller.domain.policy import Policy, Pool
+from controller.fleet.engine import Fleet
+from controller.fleet.wheel import Wheel
+from controller.planning.predict import labels_shown
+
+_REMEMBERED = 20_000  # ids of machines that are gone
+
+
+class Desk:
+    def __init__(
+        self,
+        fleet: Fleet,
+        wheel: Wheel,
+        failures: Failures,
+        *,
+        leads: Callable[[], bool],
+        clock: Callable[[], float],
+        cluster_id: str,
+    ) -> None:
+        self.clock = clock
+        self.fleet = fleet
+        self.wheel = wheel
+        self.failures = failures
+        self.cluster_id = cluster_id
+        self.groups = Groups()
+        self._leads = leads
+        self._state: tuple[object, ...] = ()
+        self._roster = Roster({}, (), {}, ())
+        self._templates: dict[str, bytes] = {}
+        self._made_of: tuple[object, ...] = ()
+        self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
+        self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
+        self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return self.fleet.policy
+
+    def not_serving(self) -> str:
+        """Why nothing can be told, or ""."""
+        if not self._leads():
+            return "this replica does not hold the lease"
+        if not self.fleet.rebuilt:
+            return "ledger and inventory were not read yet"
+        return ""
+
+    def roster(self) -> Roster:
+        fleet, nodes = self.fleet, self.wheel.seen_nodes()
+        state = (fleet.ledger.version, self.failures.version, fleet.catalogue, fleet.policy, nodes)
+        if len(state) != len(self._state) or any(
+            a is not b if index > 1 else a != b
+            for index, (a, b) in enumerate(zip(state, self._state, strict=True))
+        ):
+            self._renew(state)
+        return self._roster
+
+    def _renew(self, state: tuple[object, ...]) -> None:
+        machines = self.fleet.machines()
+        self.failures.look(machines)
+        before = self._roster.keys()
+        configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
+        self._roster = Roster(configured, machines, self.wheel.nodes(), self.failures.all())
+        now = self._roster.keys()
+        self._past.update({key: entry.group for key, entry in before.items() if key not in now})
+        while len(self._past) > _REMEMBERED:
+            del self._past[next(iter(self._past))]
+        self._shown = None
+        self._prices = None
+        self._state = (state[0], self.failures.version, *state[2:])
+
+    def group_that_was(self, key: str) -> str | None:
+        """The group of a machine of ours that is gone; "" where only its name tells that it was ours."""
+        if key in self._past:
+            return self._past[key]
+        found = names.parse_hostname(self.cluster_id, key)
+        if found is None:
+            return None
+        return f"{found[0]}."  # any group of that pool
+
+    # -- what is derived ------------------------------------------------------------------------
+
+    def template(self, group: Group) -> bytes | None:
+        """None where neither the catalogue nor memory knows the type."""
+        if self._shown is None:
+            self._look_at_nodes()
+        if group.id not in self._templates:
+            self._make_templates(self._shown or {})
+        return self._templates.get(group.id)
+
+    def _look_at_nodes(self) -> None:
+        """Most changes of machines and Nodes change no template: they are kept then."""
+        fleet, nodes = self.fleet, self.wheel.seen_nodes()
+        self._shown = labels_shown(
+            Snapshot(now=0.0, policy=self.policy, nodes=nodes, machines=fleet.machines())
+        )
+        figures = {name: dict(found) for name, found in fleet.ledger.figures.items()}
+        made_of = (fleet.catalogue, fleet.policy, figures, self._shown)
+        if made_of != self._made_of:
+            self._templates.clear()
+            self._made_of = made_of
+
+    def _make_templates(self, shown: Mapping[tuple[str, str], Mapping[str, str]]) -> None:
+        """All in one go: who asks for one asks for all."""
+        fleet = self.fleet
+        for group in self._roster.groups.values():
+            pool = self.policy.pool(group.pool) or Pool(name=group.pool, max=0)
+            kind = self.groups.kind(group.instance_type)
+            if kind is not None:
+                seen = shown.get((group.pool, group.instance_type))
+                self._templates[group.id] = templates.template(
+                    self.policy, pool, group, kind, fleet.ledger.figures, seen
+                )
+
+    def price(self, group: Group) -> Decimal | None:
+        pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
+        if pool is None or kind is None:
+            return None
+        return prices.of_group(pool, group, self.fleet.catalogue, kind)
+
+    def priced(self) -> list[tuple[Pool, InstanceType, Decimal]]:
+        """Every group that can be bought from, with an hour of it."""
+        if self._prices is None:
+            self._prices = []
+            for group in self._roster.groups.values():
+                pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
+                price = self.price(group)
+                if pool is not None and kind is not None and price:
+                    self._prices.append((pool, kind, price))
+        return self._prices

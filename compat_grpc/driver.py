@@ -1,0 +1,149 @@
+"""cluster-autoscaler as the driver: the planner rests, and the fleet goes on with everything else.
+
+It follows machines from the order to the join, deletes what failed or vanished with its Node, keeps ledger,
+limits and disks in order. Nothing is ever launched here but by an increase that somebody asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from compat_grpc.calls import Figures
+from compat_grpc.desk import Desk
+from compat_grpc.failures import Failures
+from compat_grpc.groups import objections
+from compat_grpc.servicer import Servicer
+from compat_grpc.serving import GrpcServer
+from compat_grpc.transport import Files, TlsError
+from controller.app.driver import Seat
+from controller.config.externalgrpc import ExternalGrpc
+from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Explanation, Plan, Snapshot
+from controller.domain.policy import Policy
+from controller.domain.reason import SENTENCES, Reason
+from controller.fleet.listener import Listener
+
+log = logging.getLogger("gpu_autoscaler.grpc")
+
+
+class ExternalDriver:
+    def __init__(self, settings: ExternalGrpc, files: Files | None, *, clock: Callable[[], float]) -> None:
+        """`files`: None serves without TLS."""
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._failures = Failures(clock, settings.failed_for.total_seconds())
+        self.desk: Desk | None = None
+        self.server: GrpcServer | None = None
+        self._seat: Seat | None = None
+        self._warned = False
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        return (self._failures,)
+
+    def objections(self, policy: Policy) -> list[str]:
+        return objections(policy)
+
+    def take(self, seat: Seat) -> None:
+        self._seat = seat
+        self.desk = Desk(
+            seat.fleet,
+            seat.wheel,
+            self._failures,
+            leads=seat.leads,
+            clock=self._clock,
+            cluster_id=seat.fleet.policy.cluster_id,
+        )
+        self._show(seat.registry)
+
+    def _show(self, registry: CollectorRegistry) -> None:
+        self._figures = Figures(registry)
+        open_port = Gauge(
+            "gpu_autoscaler_grpc_insecure",
+            "1 while whoever reaches the port of cluster-autoscaler may call, without proof of who that is.",
+            registry=registry,
+        )
+        open_port.set(1 if self._is_open else 0)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._files is None or not self._files.client_ca
+
+    # -- the main loop --------------------------------------------------------------------------
+
+    def decide(self, snapshot: Snapshot) -> Plan:
+        """Nothing is decided here; every machine is explained."""
+        self._failures.look(snapshot.machines)
+        if self._is_open and not self._warned:
+            self._warned = True
+            self._tell_that_it_is_open()
+        if self.server is not None and self.desk is not None:
+            self._in_background(self.server.tell(not self.desk.not_serving()))
+        return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
+
+    def _tell_that_it_is_open(self) -> None:
+        words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
+        log.warning(words)
+        if self._seat is not None:
+            self._in_background(self._seat.warn("InsecureExternalGrpc", words))
+
+    def _in_background(self, work: Coroutine[object, object, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def not_ready(self) -> str:
+        if self.desk is None or self.server is None or not self.server.port:
+            return "cluster-autoscaler is not served yet"
+        return self.desk.not_serving()
+
+    # -- serving --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        if self.desk is None:
+            raise ValueError("nothing to drive")
+        settings = self._settings
+        try:
+            self.server = GrpcServer(
+                Servicer(
+                    self.desk,
+                    gives_options=settings.options,
+                    remembers=settings.refuse_after_restart,
+                ),
+                self._figures,
+                files=self._files,
+                allowed=settings.allowed_names,
+                with_health=settings.health,
+                with_reflection=settings.reflection,
+            )
+        except TlsError as error:
+            raise ValueError(str(error)) from error
+        address = settings.listen if not settings.listen.startswith(":") else f"[::]{settings.listen}"
+        await self.server.start(address)
+        log.info(
+            "serving cluster-autoscaler",
+            extra={"port": self.server.port, "tls": "none" if self._files is None else "on"},
+        )
+
+    async def stop(self) -> None:
+        if self.server is not None:
+            await self.server.stop()
+
+
+def _why(machine: Machine) -> Explanation:
+    reason = machine.reason
+    if machine.phase is Phase.TOMBSTONE:
+        reason = Reason.UNKNOWN_OUTCOME
+    elif reason is None and machine.phase.leaving:
+        reason = Reason.DRAINING if machine.phase is Phase.DRAINING else Reason.DELETING
+    elif reason is None and machine.phase.on_the_way:
+        reason = Reason.STARTING
+    elif reason is None:
+        return Explanation(Reason.PROMISED, "cluster-autoscaler decides how long it stays")
+    return Explanation(reason, machine.note or SENTENCES[reason])

@@ -1,0 +1,83 @@
+"""What a node of a group will look like, as bytes of a Kubernetes Node: the planner's own prediction.
+
+Both fields of the answer carry it, since each release reads another one; an answer without it would end the
+process that asked. Allocatable errs low, because a template that promises too much buys machine after
+machine. Neither market nor machine is among the labels: every machine of the group has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compat_grpc.groups import Group
+from compat_grpc.roster import TEMPLATE
+from compat_grpc.wire import kube_pb2 as kube
+from controller.domain import names
+from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.policy import Policy, Pool
+from controller.domain.quantity import to_kubernetes
+from controller.domain.resources import Resources
+from controller.planning.predict import GIB, allocatable_of, gpu_resources, labels_of, taints_of
+
+
+def node_name(group_id: str) -> str:
+    return f"template-{group_id}"
+
+
+def labels_for(
+    policy: Policy,
+    pool: Pool,
+    group: Group,
+    kind: InstanceType,
+    shown: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    offer = Offer(type=kind, location=group.location, market="")
+    labels = labels_of(pool, offer, node_name(group.id), policy.gpu_labels, shown)
+    for own in (names.LABEL_MARKET, names.LABEL_MACHINE):
+        labels.pop(own, None)
+    return labels
+
+
+def capacity_of(pool: Pool, kind: InstanceType, allocatable: Resources) -> dict[str, int]:
+    whole = {
+        "cpu": kind.vcpus * 1000,
+        "memory": kind.memory_gib * GIB,
+        "ephemeral-storage": pool.disk_gb * 10**9,
+    } | gpu_resources(pool, kind.gpus)
+    return {name: max(units, whole.get(name, 0)) for name, units in allocatable.items()}
+
+
+def template(
+    policy: Policy,
+    pool: Pool,
+    group: Group,
+    kind: InstanceType,
+    observed: Mapping[str, Resources],
+    shown: Mapping[str, str] | None = None,
+) -> bytes:
+    allocatable = allocatable_of(policy, pool, kind, observed)
+    node = kube.Node(
+        metadata=kube.Meta(name=node_name(group.id), labels=labels_for(policy, pool, group, kind, shown)),
+        spec=kube.NodeSpec(
+            providerID=TEMPLATE + group.id,
+            taints=[kube.Taint(key=t.key, value=t.value, effect=t.effect) for t in taints_of(pool)],
+        ),
+        status=kube.NodeStatus(
+            capacity=_quantities(capacity_of(pool, kind, allocatable)),
+            allocatable=_quantities(allocatable),
+            conditions=[
+                kube.NodeCondition(type="Ready", status="True", reason="KubeletReady"),
+                *(
+                    kube.NodeCondition(type=name, status="False")
+                    for name in ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+                ),
+            ],
+            nodeInfo=kube.NodeSystemInfo(operatingSystem="linux", architecture=kind.arch),
+        ),
+    )
+    # Maps have no order of their own on the wire: the same template is to be the same bytes.
+    return bytes(node.SerializeToString(deterministic=True))
+
+
+def _quantities(amounts: Resources) -> dict[str, kube.Quantity]:
+    return {name: kube.Quantity(string=to_kubernetes(name, units)) for name, units in sorted(amounts.items())}
