@@ -20,7 +20,7 @@ demo: $(STAMP)
 test lives: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadfile -m "not life"
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not life"
 
 # Whole lives of machines, each with a fault in it: the real program over HTTP. About two minutes.
 lives: $(STAMP)
