@@ -6,6 +6,7 @@ import pytest
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.plan import Plan, Retire
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
 from tests.fleet.fakes import make_node
@@ -546,3 +547,16 @@ async def test_a_machine_that_comes_late_is_no_strangers_doing() -> None:
     assert operator.record("w1").hand_until == 0
     await world.wait_for(operator, "w1", Power.OFF)
     assert len(world.room.wishes(True)) == 1
+
+
+async def test_a_strange_account_keeps_no_own_machine_on() -> None:
+    """Only what was bought is in an account."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    operator.fleet._account.strange = True
+    retired = [
+        Retire(machine=name, reason=Reason.IDLE, message="idle") for name in ("w1", "home-a100-aaaaaaaaaa")
+    ]
+    assert operator.fleet.possible(Plan(actions=tuple(retired))).actions == (retired[0],)
