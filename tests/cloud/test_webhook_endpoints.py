@@ -155,7 +155,9 @@ async def test_a_credential_that_cannot_be_read_sends_nothing(server: PowerServe
     assert server.heard == []
 
 
-@pytest.mark.parametrize("text", ["one-half\nother-half", "one-half\x00other-half", "one-half\r\nX-Other: half"])
+@pytest.mark.parametrize(
+    "text", ["one-half\nother-half", "one-half\x00other-half", "one-half\r\nX-Other: half"]
+)
 async def test_a_credential_of_several_lines_sends_nothing_and_ends_nothing(
     server: PowerServer, text: str
 ) -> None:
