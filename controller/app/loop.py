@@ -250,8 +250,11 @@ class Loop:
         """The status endpoints of switched machines, closely while something is under way there."""
         while True:
             board = self.fleet.switchboard
-            if board is not None and self.fleet.rebuilt and await board.ask():
-                self._window.note()
+            try:
+                if board is not None and self.fleet.rebuilt and await board.ask():
+                    self._window.note()
+            except Exception:
+                log.exception("unexpected error while status endpoints are asked")
             busy = board is not None and board.busy
             await self._sleep(self._timing.poll_cloud_busy if busy else self._timing.poll_cloud)
 

@@ -20,6 +20,7 @@ from controller.app.parts import join_entries, renew, secrets_of
 from controller.app.program import Program
 from controller.app.start import NOTHING_TO_DO
 from controller.app.switches import make_endpoints, secrets_of_switches
+from controller.cloud.none import NoCloud
 from controller.cluster.protocol import ClusterError, Subject
 from controller.config.catalogue_check import check_against
 from controller.config.credentials import files_of as credential_files
@@ -32,6 +33,7 @@ log = logging.getLogger("gpu_autoscaler")
 
 APPLIED, REFUSED, SAME = "applied", "refused", "same"
 RELOADED, RELOAD_REFUSED = "SettingsChanged", "SettingsRefused"
+NO_CLOUD = "pools: expected none while the program runs, because it was started without an account; restart it to buy"
 _LARGEST = 4_000_000
 _PROBLEM = "settings"
 _KEPT = ("base_url", "currency", "connect_timeout", "read_timeout")
@@ -90,6 +92,8 @@ class Reload:
             raise Ends(2, *problems)
         if not (settings.pools or settings.machines):
             raise Ends(2, NOTHING_TO_DO)
+        if settings.pools and isinstance(program.cloud, NoCloud):
+            raise Ends(2, NO_CLOUD)
         secrets = {*secrets_of(settings), *secrets_of_switches(settings)}
         known = {*secrets_of(before), *secrets_of_switches(before)}
         if secrets - known:

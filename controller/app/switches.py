@@ -17,11 +17,8 @@ from controller.report.logs import keep_secret
 _LARGEST = 65_536
 
 
-def make_endpoints(
-    settings: Settings, read_secret: ReadSecret, clock: Callable[[], float]
-) -> HttpEndpoints | None:
-    if not settings.machines:
-        return None
+def make_endpoints(settings: Settings, read_secret: ReadSecret, clock: Callable[[], float]) -> HttpEndpoints:
+    """Also without machines: of those that the last settings had, taints of ours may be left on their Nodes."""
     targets, sources = {}, {}
     for machine in settings.machines:
         webhook = settings.webhooks.get(machine.webhook or "") or WebhookSetting()

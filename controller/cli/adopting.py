@@ -100,7 +100,11 @@ async def _adopt(project: str, loaded: Loaded, kubeconfig: str, apply: bool) -> 
         if not inventory.complete:
             raise Ends(UNREACHABLE, "the cloud's list of machines is not complete; nothing was taken over")
         nodes = await _nodes(connection)
-        found = _judged(project, loaded, policy, inventory.instances, nodes, ledger)
+        judged = _judged(project, loaded, policy, inventory.instances, nodes, ledger)
+        found = [adoption.with_gpus(catalogue, each) for each in judged]
+        if apply and any(not (each.because or each.known) for each in found):
+            ledger.look_again()
+            await ledger.flush()  # tags that no ledger can follow would make the machine nobody's
         rows: list[Row] = []
         for each in found:
             why = ""

@@ -79,6 +79,7 @@ class Lease:
         self._sleep = sleep
         self._rng = rng
         self._on_change = on_change
+        self._spend_within = math.inf
         self.change(duration=duration, renew=renew, spend_within=spend_within)
         self._found: _Wire | None = None  # as last read or written
         self._unchanged_since = 0.0
@@ -88,11 +89,12 @@ class Lease:
         self.error = ""
 
     def change(self, *, duration: float, renew: float, spend_within: float) -> None:
-        """Its times, in seconds."""
+        """Its times, in seconds. We lead for longer only once the others know that it lasts longer."""
         self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
         self._renew = renew
         self._retry = min(RETRY, renew)
-        self._spend_within = spend_within
+        self._spend_soon = spend_within
+        self._spend_within = min(spend_within, self._spend_within)
 
     @property
     def held(self) -> bool:
@@ -238,6 +240,8 @@ class Lease:
         method, path = ("PUT", f"{self._root}/{self._name}") if version else ("POST", self._root)
         raw = await self._ask(method, path, body)
         self._found, self._unchanged_since = msgspec.json.decode(raw, type=_Wire), self._clock()
+        if spec["leaseDurationSeconds"] >= self._duration:
+            self._spend_within = self._spend_soon
 
     async def _let_go(self) -> None:
         """So that a successor need not wait for the end of the lease."""

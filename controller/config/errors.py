@@ -73,6 +73,11 @@ def _may_hold_a_key(below: Path, name: str) -> bool:
     return below[0] in ("auth", "tls") and name not in _PLAIN_AUTH
 
 
+def _is_address(path: Path) -> bool:
+    """Also one whose beginning was forgotten."""
+    return bool(path) and str(path[-1]).endswith(("endpoint", "url"))
+
+
 def show_value(path: Path, value: Any, raw: str | None = None) -> str:
     """The value in a message. A map or list is not opened: it may hold anything."""
     if isinstance(value, Mapping):
@@ -86,7 +91,7 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
     if isinstance(value, bool):
         return raw or str(value).lower()
     text = str(value)
-    if "://" in text:
+    if "://" in text or _is_address(path):
         text = re.sub(r"//[^/]*@", f"//{MASK}@", re.sub(r"\?.*", f"?{MASK}", text, flags=re.DOTALL))
     if len(text) > _MOST:
         text = text[: _MOST - 1] + "…"

@@ -8,6 +8,7 @@ A configuration of a predecessor is translated first (`dialects`) and then treat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -29,6 +30,8 @@ from controller.config.sources import Tree, apply_credentials, apply_environment
 from controller.config.values import Path
 
 SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+_QUERY = re.compile(r"(?s)\A(\w+://[^\s?]*\?).+\Z")
 
 # Read and checked, and without effect in this version: each use is reported.
 NOT_YET: tuple[Path, ...] = ()
@@ -95,8 +98,17 @@ def load_dict(data: Mapping[str, Any]) -> Loaded:
 
 
 def show(settings: Settings) -> dict[str, Any]:
-    """Every setting as people write it: durations as `10m`, secrets as `***`."""
-    return settings.model_dump(mode="json")
+    """Every setting as people write it: durations as `10m`, secrets as `***`, and so what follows the `?` of an address."""
+    shown: dict[str, Any] = _without_queries(settings.model_dump(mode="json"))
+    return shown
+
+
+def _without_queries(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_queries(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_queries(inner) for inner in value]
+    return _QUERY.sub(r"\1***", value) if isinstance(value, str) else value
 
 
 def _namespace(environ: Mapping[str, str], service_account: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ any more, nothing is ordered before that contradiction is over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -86,15 +86,16 @@ class Account:
             else ""
         )
 
-    def without_removals(self, plan: Plan) -> Plan:
-        """While a strange account answers nothing is retired, and so nobody is told that it is."""
-        retired = [action.machine for action in plan.actions if isinstance(action, Retire)]
+    def without_removals(self, plan: Plan, own: Collection[str] = ()) -> Plan:
+        """While a strange account answers nothing is retired, and so nobody is told that it is; `own` are in none."""
+        kept = [a for a in plan.actions if isinstance(a, Retire) and a.machine not in own]
+        retired = [action.machine for action in kept]
         if not (self.strange and retired):
             return plan
         why = Explanation(Reason.VANISHED, self.doubt)
         return replace(
             plan,
-            actions=tuple(action for action in plan.actions if not isinstance(action, Retire)),
+            actions=tuple(action for action in plan.actions if action not in kept),
             machines={**plan.machines, **dict.fromkeys(retired, why)},
         )
 

@@ -10,6 +10,8 @@ import random
 from collections.abc import Mapping
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from controller.cloud.protocol import CloudError
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance
@@ -26,6 +28,14 @@ class Tagging(Protocol):
         """Write one tag. Safe to repeat."""
 
     async def instance(self, instance_id: str) -> Instance | None: ...
+
+
+def with_gpus(catalogue: Catalogue, found: Found) -> Found:
+    """A machine without GPUs is never in use by our rules: taken over, it would be emptied and deleted."""
+    kind = catalogue.type_named(found.instance.instance_type)
+    if found.because or found.known or (kind.gpus if kind else found.instance.gpus):
+        return found
+    return replace(found, because="it has no GPUs, so it would pass for idle whatever runs there")
 
 
 def record(policy: Policy, catalogue: Catalogue, found: Found, intent: str, now: float) -> Machine:

@@ -396,7 +396,8 @@ class Fleet:
 
     def possible(self, plan: Plan) -> Plan:
         """What of it would be carried out now."""
-        return self._account.without_removals(plan)
+        own = {switch.name for switch in self.switchboard.switches} if self.switchboard is not None else ()
+        return self._account.without_removals(plan, own)
 
     def node_as_marked(self, node: Node) -> Node:
         """With what was lately decided about its idleness, whether or not the watch shows it already."""

@@ -155,6 +155,22 @@ async def test_a_credential_that_cannot_be_read_sends_nothing(server: PowerServe
     assert server.heard == []
 
 
+@pytest.mark.parametrize(
+    "text", ["one-half\nother-half", "one-half\x00other-half", "one-half\r\nX-Other: half"]
+)
+async def test_a_credential_of_several_lines_sends_nothing_and_ends_nothing(
+    server: PowerServer, text: str
+) -> None:
+    for way, sources in (({}, {"bearer": said(text)}), ({"key_header": "X-Api-Key"}, {"key": said(text)})):
+        async with One(server.url, way, **sources) as endpoints:
+            assert await endpoints.ask("w1") == ""
+            outcome = await endpoints.switch("w1", False, "key-off")
+        assert isinstance(outcome, Refused)
+        assert outcome.reason is Reason.UNAVAILABLE
+        assert "half" not in outcome.message
+    assert server.heard == []
+
+
 async def test_a_certificate_of_its_own_ca_is_trusted_and_no_other(authority: Authority) -> None:
     with PowerServer(tls=authority.context()) as server:
         assert await switched(server.url, ca=said(authority.read("ca.crt"))) == Happened()

@@ -115,6 +115,37 @@ async def test_renewing_is_one_write_and_keeps_the_time_of_acquiring() -> None:
     assert server.lease["spec"]["renewTime"] > acquired
 
 
+async def test_a_longer_lease_is_one_only_when_the_others_can_know() -> None:
+    """Settings change, and before the next renewal the leader is cut off: the other one waits as long as it was told."""
+    server, clock = Server(), Clock()
+    first, _, _ = contender(server, "a", clock)
+    second, _, _ = contender(server, "b", clock)
+    await first.step()
+    await second.step()
+    first.change(duration=90.0, renew=10.0, spend_within=60.0)
+    server.down.add("a")
+    for _ in range(30):
+        clock.pass_(2)
+        await first.step()
+        await second.step()
+        assert not (first.may_spend() and second.may_spend())
+    assert second.may_spend()
+
+
+async def test_a_longer_lease_holds_from_the_next_renewal_and_a_shorter_one_at_once() -> None:
+    server, clock = Server(), Clock()
+    lease, _, _ = contender(server, "a", clock)
+    await lease.step()
+    lease.change(duration=90.0, renew=10.0, spend_within=60.0)
+    await lease.step()
+    assert server.lease is not None
+    assert server.lease["spec"]["leaseDurationSeconds"] == 90
+    clock.pass_(59)
+    assert lease.may_spend()
+    lease.change(duration=15.0, renew=5.0, spend_within=10.0)
+    assert not lease.may_spend()
+
+
 async def test_a_second_one_waits_for_the_end_by_its_own_clock() -> None:
     server, clock, other_clock = Server(), Clock(), Clock(now=50, wall=9e8)  # its wall clock is far off
     first, _, _ = contender(server, "a", clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -113,3 +114,17 @@ webhooks:
     assert load_dict(show(first)).settings.model_dump(exclude={"verda"}) == first.model_dump(
         exclude={"verda"}
     )
+
+
+def test_what_follows_the_question_mark_of_an_endpoint_is_shown_to_nobody() -> None:
+    """Power endpoints take their keys there."""
+    machine = {"name": "w1", "gpu_count": 1, "scale_up_endpoint": "http://pdu/on?key=hunter2",
+               "scale_down_endpoint": "https://pdu/off/1?outlet=1&key=hunter2"}  # fmt: skip
+    loaded = load_dict({"machines": [machine]})
+    shown = show(loaded.settings)
+    assert shown["machines"][0]["scale_up_endpoint"] == "http://pdu/on?***"
+    assert "hunter2" not in json.dumps(shown)
+    assert loaded.settings.machines[0].scale_up_endpoint == "http://pdu/on?key=hunter2"
+    with pytest.raises(ConfigError) as found:
+        load_dict({"machines": [machine | {"scale_down_endpoint": "pdu/off?key=hunter2"}]})
+    assert "hunter2" not in str(found.value)

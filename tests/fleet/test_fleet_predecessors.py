@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.cloudthings import Catalogue, Instance
+from controller.domain.cloudthings import Catalogue, Instance, Offer
 from controller.domain.kube import Node
 from controller.domain.machine import Phase
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -127,6 +127,17 @@ class Tags:
 
 
 FOUND = Found(instance=instance(hostname="gpu-1a2b3c4d"), group="gpu", pool="gpu", node="gpu-1a2b3c4d")
+
+
+def test_a_machine_without_gpus_is_left_alone() -> None:
+    """It would pass for idle, whatever runs there, and be deleted."""
+    plain = replace(A1, name="CPU.4V.16G", gpus=0)
+    found = Found(instance=instance(instance_type=plain.name), group="gpu", pool="gpu", node="n")
+    told = replace(found, instance=replace(found.instance, gpus=1))
+    sold = Catalogue(at=0.0, offers=(Offer(type=plain, location="FIN-01", market="on-demand"),))
+    for catalogue, each in ((sold, found), (sold, told), (Catalogue(at=0.0), found)):
+        assert "no GPUs" in adoption.with_gpus(catalogue, each).because
+    assert adoption.with_gpus(Catalogue(at=0.0), told) == told
 
 
 async def test_the_tag_of_the_cluster_is_written_last_and_read_back() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.plan import Plan, Retire
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
 from tests.fleet.fakes import make_node
@@ -232,6 +234,39 @@ async def test_a_pod_that_came_meanwhile_stops_the_call() -> None:
     assert world.room.calls == []
     assert "in_use" in operator.heard.of("called_off")
     assert operator.power("w1") in (Power.ON, Power.DRAINING)
+
+
+async def test_a_pod_that_comes_while_the_call_is_written_down_stops_it() -> None:
+    """It tolerates every taint, and the API server takes its time."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.town.work = 10_000
+
+    def comes(_: str) -> None:
+        record = operator.ledger.switched["w1"]
+        if record.power is Power.FALLING and record.called_at and "default/late" not in world.town.pods:
+            world.town.add_pod("late", node="w1")
+
+    operator.hands.on_call["write_config_map"] = comes
+    await world.run(operator, 300)
+    assert "default/late" in world.town.pods
+    assert world.room.calls == []
+    assert world.room.broken == []
+    assert operator.power("w1") is Power.ON
+    assert not hard(world)
+
+
+async def test_a_list_that_cannot_be_read_is_no_call() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    operator.hands.faults["list_pods_on"] = [ClusterError("unreachable", "time-out") for _ in range(7)]
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert len(world.room.calls) == 1
+    assert operator.record("w1").reason is None
 
 
 async def test_demand_that_returns_during_the_drain_keeps_it_on() -> None:
@@ -512,3 +547,16 @@ async def test_a_machine_that_comes_late_is_no_strangers_doing() -> None:
     assert operator.record("w1").hand_until == 0
     await world.wait_for(operator, "w1", Power.OFF)
     assert len(world.room.wishes(True)) == 1
+
+
+async def test_a_strange_account_keeps_no_own_machine_on() -> None:
+    """Only what was bought is in an account."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    operator.fleet._account.strange = True
+    retired = [
+        Retire(machine=name, reason=Reason.IDLE, message="idle") for name in ("w1", "home-a100-aaaaaaaaaa")
+    ]
+    assert operator.fleet.possible(Plan(actions=tuple(retired))).actions == (retired[0],)

@@ -121,9 +121,9 @@ class HttpEndpoints:
             return (await source()).strip("\r\n") if source is not None else ""
 
         keys = Keys(
-            bearer=await read(sources.bearer),
+            bearer=_for_header("bearer token", await read(sources.bearer)),
             password=await read(sources.password),
-            key=await read(sources.key),
+            key=_for_header("key", await read(sources.key)),
             signing=await read(sources.signing),
         )
         parts = (await read(sources.ca), await read(sources.certificate), await read(sources.private_key))
@@ -133,6 +133,13 @@ class HttpEndpoints:
             self._contexts.clear()
             self._contexts[parts] = await asyncio.to_thread(_context, *parts)
         return keys, self._contexts[parts]
+
+
+def _for_header(what: str, text: str) -> str:
+    """A header of several lines is none; the library raises what nobody expects of a call."""
+    if not text.isprintable():
+        raise Unreadable(f"the {what} is not one line of text")
+    return text
 
 
 def _context(ca: str, certificate: str, key: str) -> ssl.SSLContext:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from controller.cloud.protocol import Endpoints
-from controller.cluster.protocol import Writer
+from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import FAILURES, Machine
@@ -337,17 +337,25 @@ class Turning:
                 record = await self._change(switch, call=self._new_call())
             failed = record.reason in FAILURES
             check = self._lead if failed or record.unsure else self._wanted_off(name)
+            sure, now = not record.unsure, self._clock()
+            # Written first, and the list is read last: nothing slow stands between it and the call.
+            await self._change(switch, tries=record.tries + 1, called_at=now, unsure=True)
             try:
                 check()
                 await self._removal.last_look(policy, self._machine(switch))
                 check()
+                if not self._may_spend():
+                    raise Grounded
             except CalledOff as stop:
+                self._not_called(record)
                 await self._keep(switch, stop.why)
                 return
-            sure, now = not record.unsure, self._clock()
-            await self._change(switch, tries=record.tries + 1, called_at=now, unsure=True)
-            if not self._may_spend():
-                raise Grounded
+            except (ClusterError, Grounded):
+                self._not_called(record)
+                raise
+            here = self._in(name, Power.FALLING)
+            if here is None or here.call != record.call:
+                return
             outcome = await self._endpoints.switch(name, False, f"{record.call_id}-off")
             here = self._in(name, Power.FALLING)
             if here is None or here.call != record.call:
@@ -366,6 +374,14 @@ class Turning:
                 return
             await self._sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _not_called(self, before: Switched) -> None:
+        """The call that was written down last was not made."""
+        here = self._in(before.name, Power.FALLING)
+        if here is not None and here.call == before.call:
+            self._ledger.change_switched(
+                before.name, tries=before.tries, called_at=before.called_at, unsure=before.unsure
+            )
 
     async def _stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
         """No call had any effect: it goes on working, and is switched off at another time."""
