@@ -1,0 +1,44 @@
+"""What could cost money twice, go round for ever or stay for ever, where somebody else counts the machines."""
+
+from __future__ import annotations
+
+from controller.domain.cloudthings import Catalogue, Instance
+from controller.fleet import adoption
+from controller.fleet.predecessors import Found
+from tests.compat_grpc.scene import A1, G, Served, code_of, served, world
+
+TAKEN_OVER = (("gpuas-cluster", "home"), ("gpuas-pool", "g"), ("gpuas-intent", "bbbbbbbbbb"))
+
+
+async def _with_a_machine_of_a_predecessor(one: Served, tags: tuple[tuple[str, str], ...]) -> None:
+    place, fleet = one.world, one.controller.fleet
+    place.account.instances["x-1"] = Instance(
+        id="x-1", hostname="old-1a2b3c4d", description="", status="running", instance_type=A1.name,
+        location="FIN-01", market="on-demand", price=A1.price, created_at=place.time.now - 500, tags=tags,
+    )  # fmt: skip
+    found = Found(instance=place.account.instances["x-1"], group="old", pool="g", node="old-1a2b3c4d")
+    catalogue = Catalogue(at=0.0, offers=tuple(place.account.offers))
+    fleet.ledger.put(adoption.record(fleet.policy, catalogue, found, "bbbbbbbbbb", place.time.now))
+    await one.run(60)
+
+
+async def test_a_machine_that_was_taken_over_is_deleted_when_it_is_asked_for() -> None:
+    async with served(world(G)) as one:
+        await _with_a_machine_of_a_predecessor(one, TAKEN_OVER)
+        client = one.client()
+        (listed,) = (await client.NodeGroupNodes(id="g")).instances
+        await client.NodeGroupDeleteNodes(id="g", nodes=[client.node(listed.id)])
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 0
+        await one.run(120)
+        assert not one.world.account.alive()
+        assert not one.controller.ledger.machines
+
+
+async def test_a_record_without_the_tags_is_not_enough_to_delete_a_machine() -> None:
+    async with served(world(G)) as one:
+        await _with_a_machine_of_a_predecessor(one, ())
+        client = one.client()
+        (listed,) = (await client.NodeGroupNodes(id="g")).instances
+        code, words = await code_of(client.NodeGroupDeleteNodes(id="g", nodes=[client.node(listed.id)]))
+        assert (code, "does not carry the marks" in words) == ("FAILED_PRECONDITION", True)
+        assert not one.hands.did("delete")
