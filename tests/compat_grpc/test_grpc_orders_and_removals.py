@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from controller.domain.cloudthings import Catalogue, Instance
+from controller.domain.outcome import Refused
+from controller.domain.reason import Reason
 from controller.fleet import adoption
 from controller.fleet.predecessors import Found
-from tests.compat_grpc.scene import A1, G, Served, code_of, served, world
+from tests.compat_grpc.scene import A1, G, Served, code_of, pool, served, world
 
 TAKEN_OVER = (("gpuas-cluster", "home"), ("gpuas-pool", "g"), ("gpuas-intent", "bbbbbbbbbb"))
 
@@ -42,3 +44,16 @@ async def test_a_record_without_the_tags_is_not_enough_to_delete_a_machine() -> 
         code, words = await code_of(client.NodeGroupDeleteNodes(id="g", nodes=[client.node(listed.id)]))
         assert (code, "does not carry the marks" in words) == ("FAILED_PRECONDITION", True)
         assert not one.hands.did("delete")
+
+
+async def test_a_project_without_room_for_a_script_is_asked_once_and_not_for_each_market_in_turn() -> None:
+    place = world(pool("g", market="prefer_spot"))
+    async with served(place) as one:
+        client = one.client()
+        one.hands.faults["create_script"] = [Refused(Reason.QUOTA, "Startup script limit exceeded")] * 50
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(10)
+        assert len(one.hands.did("create_script")) == 1
+        (listed,) = (await client.NodeGroupNodes(id="g")).instances
+        assert listed.status.errorInfo.errorCode == "limit_scripts"
+        assert not place.account.orders
