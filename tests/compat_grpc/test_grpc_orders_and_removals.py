@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from controller.domain.cloudthings import Catalogue, Instance
+from controller.domain.cloudthings import Catalogue, Instance, Script
+from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from controller.fleet import adoption
@@ -57,3 +58,19 @@ async def test_a_project_without_room_for_a_script_is_asked_once_and_not_for_eac
         (listed,) = (await client.NodeGroupNodes(id="g")).instances
         assert listed.status.errorInfo.errorCode == "limit_scripts"
         assert not place.account.orders
+
+
+async def test_orders_wait_for_room_for_their_scripts() -> None:
+    place = world(pool("g", max=5), script_quota=4)
+    place.account.script_quota = 4
+    for number in range(2):
+        place.account.scripts[f"of-{number}"] = Script(id=f"of-{number}", name=f"of-{number}", text="")
+    async with served(place) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=5)
+        await one.run(15)
+        assert len(place.account.orders) == 2
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 5
+        await one.until(Phase.READY, 5)
+        assert len(place.account.orders) == 5
+        assert not one.controller.heard.of("refused")
