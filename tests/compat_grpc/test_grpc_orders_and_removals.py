@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.domain.cloudthings import Catalogue, Instance, Script
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
+from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.fleet import adoption
 from controller.fleet.predecessors import Found
@@ -74,3 +75,18 @@ async def test_orders_wait_for_room_for_their_scripts() -> None:
         await one.until(Phase.READY, 5)
         assert len(place.account.orders) == 5
         assert not one.controller.heard.of("refused")
+
+
+async def test_what_the_ledger_does_not_hold_any_more_is_not_ordered_when_its_turn_comes() -> None:
+    place = world(G, limits=Limits(launches_per_minute=1))
+    async with served(place) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=3)
+        await one.run(10)
+        waiting = [m.intent for m in one.controller.ledger.machines.values() if m.phase is Phase.INTENDED]
+        assert len(waiting) == 2
+        one.controller.ledger.drop(waiting)  # as after reading it again, where somebody else wrote
+        await one.run(200)
+        assert len(place.account.orders) == 1
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 1
+        assert not place.account.scripts
