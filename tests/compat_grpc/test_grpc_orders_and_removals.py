@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
+from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Script
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
@@ -90,3 +94,32 @@ async def test_what_the_ledger_does_not_hold_any_more_is_not_ordered_when_its_tu
         assert len(place.account.orders) == 1
         assert (await client.NodeGroupTargetSize(id="g")).targetSize == 1
         assert not place.account.scripts
+
+
+@pytest.mark.parametrize("where", ["pool", "everything", "node"])
+async def test_a_machine_in_use_stays_while_removing_is_paused(where: str) -> None:
+    place = world(replace(G, pause="scale-down" if where == "pool" else ""))
+    async with served(place) as one:
+        client, fleet = one.client(), one.controller.fleet
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        if where == "everything":
+            fleet.policy = replace(fleet.policy, pause="all")
+        if where == "node":
+            town = place.town.nodes
+            town[machine.name] = replace(town[machine.name], annotations={names.PAUSE: "scale-down"})
+        node = client.node(f"verda://{machine.name}")
+        code, words = await code_of(client.NodeGroupDeleteNodes(id="g", nodes=[node]))
+        assert (code, "(paused)" in words) == ("FAILED_PRECONDITION", True)
+        assert not one.hands.did("delete")
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 1
+
+
+async def test_what_never_joined_goes_also_while_removing_is_paused() -> None:
+    async with served(world(replace(G, pause="scale-down"))) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.BOOTING)
+        await client.NodeGroupDeleteNodes(id="g", nodes=[client.node(f"verda://{machine.name}")])
+        await one.run(60)
+        assert not one.world.account.alive()
