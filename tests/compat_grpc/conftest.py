@@ -6,10 +6,15 @@ call in a captured log, crashes the process when it is forgotten. A controller h
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _grpc_stays_up() -> None:
-    grpc.aio.init_grpc_aio()  # counted, and never given back
+    async def up() -> None:
+        grpc.aio.init_grpc_aio()  # counted, and never given back
+
+    asyncio.run(up())

@@ -46,6 +46,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jump = _Jump()
         super().__init__(self._jump)
+        # A timer is due within this. After months a nanosecond more is the same number, and nothing would ever be due.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._jump.now
