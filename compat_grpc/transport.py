@@ -34,7 +34,8 @@ class TlsError(Exception):
 class Certificates:
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._read = self._load()
+        self._read = self._bytes()
+        _check(files, *self._read)
         self._complained = ""
 
     @property
@@ -43,7 +44,7 @@ class Certificates:
             self._configuration(), self._again, require_client_authentication=bool(self._files.client_ca)
         )
 
-    def _load(self) -> tuple[bytes, bytes, bytes]:
+    def _bytes(self) -> tuple[bytes, bytes, bytes]:
         found = []
         for path in (self._files.cert, self._files.key, self._files.client_ca):
             try:
@@ -51,7 +52,6 @@ class Certificates:
             except OSError as error:
                 raise TlsError(f"{path}: cannot be read: {error.strerror}") from error
         cert, key, authority = found
-        _check(self._files, cert, key, authority)
         return cert, key, authority
 
     def _configuration(self) -> Any:
@@ -61,7 +61,9 @@ class Certificates:
     def _again(self) -> Any:
         """Asked for each new connection, on a thread of gRPC's; None: as before."""
         try:
-            found = self._load()
+            found = self._bytes()
+            if found != self._read:  # judging writes the key to a file: not for each connection
+                _check(self._files, *found)
         except Exception as error:  # noqa: BLE001  (whatever it is, the last good ones go on)
             if str(error) != self._complained:
                 self._complained = str(error)

@@ -29,6 +29,7 @@ Again = tuple[Machine, InstanceType]
 Turn = Callable[[Callable[[], bool]], Awaitable[None]]  # waits; ends early once what it is given says so
 
 _OURS = (Reason.NOT_LEADER, Reason.VANISHED, Reason.WITHDRAWN)  # what we refused ourselves
+_ANYWHERE = (*_OURS, Reason.LIMIT_SCRIPTS)  # what another market would not help against
 
 
 class Buying:
@@ -100,8 +101,10 @@ class Buying:
         return self._record(machine, launched)
 
     def _last_word(self, intent: str) -> Refused | None:
-        if intent in self._withdrawn:
-            return Refused(Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN])
+        if intent in self._withdrawn or intent not in self._ledger.machines:
+            return Refused(
+                Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN]
+            )  # or no record stands for it any more
         self._sent.add(intent)
         return None
 
@@ -129,7 +132,8 @@ class Buying:
             self._refusals.add(offer_of(machine), refusal.reason, refusal.message, now, refusal.retry_after)
         if current.script_id:
             self.drop_script(current)
-        wanted = current.phase is Phase.INTENDED and refusal.reason not in _OURS
+        held = machine.intent in self._ledger.machines
+        wanted = held and current.phase is Phase.INTENDED and refusal.reason not in _ANYWHERE
         again = self.another(replace(current, script_id=""), refusal) if wanted else None
         if again is not None and machine.intent not in self._withdrawn:
             self._ledger.put(again[0])

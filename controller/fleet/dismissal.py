@@ -21,7 +21,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.fleet.account import Account
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.listener import Listener
-from controller.fleet.marks import intent_of
+from controller.fleet.marks import carries_marks
 from controller.fleet.removal import CalledOff, Removal
 
 log = logging.getLogger("gpu_autoscaler.fleet")
@@ -100,7 +100,7 @@ class Dismissal:
         if instance is None or instance.state == "leaving":
             await self._leaves(intent)
             return None
-        if intent_of(policy.cluster_id, instance) != intent:
+        if not carries_marks(policy.cluster_id, machine, instance):
             words = f"instance {instance.id} does not carry the marks of {machine.name}"
             return Explanation(Reason.IDENTITY_CLASH, words)
         await self._removal.look_at_work(policy, machine)

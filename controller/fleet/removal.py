@@ -27,6 +27,7 @@ from controller.fleet.identity import node_for
 from controller.fleet.tasks import NotYet
 from controller.planning.consolidation import OFF
 from controller.planning.protection import blockers, protected, uses_gpus
+from controller.planning.scale_down import paused
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
@@ -143,7 +144,14 @@ class Removal:
                 )
 
     async def look_at_work(self, policy: Policy, machine: Machine) -> None:
-        """The same list, of a machine that somebody else has drained: whatever uses a GPU stops the delete."""
+        """The same list, of a machine that somebody else has drained: whatever uses a GPU stops the delete.
+
+        So does a pause, which that somebody knows nothing of; what failed or never joined goes all the same.
+        """
+        picture = Snapshot(now=self._clock(), policy=policy)
+        held = paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
+        if held and machine.joined_at and not machine.failed:
+            raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
         pods = await self._writer.list_pods_on(machine.name)
         self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
 

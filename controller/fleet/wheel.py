@@ -186,9 +186,8 @@ class Wheel:
         pool = fleet.policy.pool(machine.pool)
         if pool is None or not pool.own_script:
             return True
-        waiting = set(self._queue)
-        known = fleet.ledger.machines.values()
-        held = sum(1 for m in known if m.intent not in waiting and holds_script(fleet.policy, m))
-        free = fleet.scripts_free()
-        # What waits here counts as holding a script already.
-        return held < fleet.policy.limits.scripts and (free is None or free + len(waiting) > 0)
+        waiting = set(self._queue)  # these hold none yet
+        known = [m for m in fleet.ledger.machines.values() if m.intent not in waiting]
+        held = sum(1 for m in known if holds_script(fleet.policy, m))
+        free = fleet.flights.scripts.free(fleet.policy, known)
+        return held < fleet.policy.limits.scripts and (free is None or free > 0)

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from compat_grpc import transport
 from compat_grpc.transport import Certificates, Files, TlsError
 from controller.config.externalgrpc import Tls
 from tests.compat_grpc.authority import Authority
@@ -100,6 +101,17 @@ async def test_replaced_certificates_are_served_to_new_connections(yard: Yard, t
         cert.unlink()
         assert await called(yard.connect(one.port, yard.good, yard.others)) == "OK"
         await old.close()
+
+
+async def test_files_that_did_not_change_are_not_judged_for_each_connection(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served(insecure=False, tls=yard.tls()) as one:
+        judged: list[str] = []
+        monkeypatch.setattr(transport, "_check", lambda files, *found: judged.append(files.cert))
+        for _ in range(3):
+            assert await called(yard.connect(one.port, yard.good)) == "OK"
+        assert not judged
 
 
 async def test_nothing_older_than_tls_1_2_is_spoken(yard: Yard) -> None:
