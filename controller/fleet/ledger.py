@@ -51,6 +51,7 @@ class Ledger:
         self._known: list[Book] = []  # what is stored, or may be: read, written, or written without an answer
         self._lock = asyncio.Lock()
         self._dirty = False
+        self._ordered = False  # since it was last asked with which tokens machines start
         # Changed in place only: whoever holds one of these sees what is known now.
         self.machines: dict[str, Machine] = {}  # by intent
         self.figures: dict[str, Resources] = {}
@@ -95,10 +96,13 @@ class Ledger:
         return (stored.version, parse(stored.data, self._cluster_id)) if stored else None
 
     async def heed_tokens(self) -> None:
-        """A join token that was mended ends what was given up at once. Asked for only while there is any."""
-        if not (self.given_up or self.in_vain):
+        """A join token that was mended ends what was given up at once. Asked for only while there is any.
+
+        And after an order: a token that was replaced before it is the one that may come to nothing now.
+        """
+        if not (self.given_up or self.in_vain or self._ordered):
             return
-        before = self._starting
+        before, self._ordered = self._starting, False
         now = await starting_now(self._writer, self._settings, self._secrets, before)
         if self._starting == before:  # else it was read again meanwhile
             self._starting = now
@@ -224,6 +228,7 @@ class Ledger:
             self._dirty = True
 
     def launched(self, now: float) -> None:
+        self._ordered = True
         self.launches[:] = [*(at for at in self.launches if at > now - 60), now]
         self._dirty = True
 

@@ -180,6 +180,7 @@ DELETES = [
     (404, said("not_found", f"Cannot PUT /v2/instances/{ID}"), Unknown),
     (404, said("not_found", ["Cannot GET /instances"]), Unknown),
     (404, said("not_found", "Path not found"), Unknown),
+    (404, said("not_found", "Resource or path not found"), Reason.ALREADY_GONE),  # the contract's own words
     (404, said("not_found", "No such route: /instances"), Unknown),
     (404, said("not_found", "Unknown endpoint"), Unknown),
     (404, said("not_found", "The requested URL was not found on this server"), Unknown),

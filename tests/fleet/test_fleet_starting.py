@@ -143,3 +143,32 @@ async def test_a_mended_token_that_meets_a_conflict_does_not_bring_it_back(hands
     later = await started(hands)
     assert not later.given_up
     assert not later.in_vain
+
+
+async def test_a_token_that_was_replaced_long_before_the_first_order_ends_nothing(hands: Hands) -> None:
+    """Tokens are rotated as a matter of routine; what came to nothing with the new one is in vain all the same."""
+    ledger = await started(hands)
+    hands.town.secrets["join"] = "19"
+    ledger.launched(500.0)
+    await ledger.heed_tokens()
+    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    await ledger.heed_tokens()
+    assert ledger.given_up
+    assert ledger.in_vain
+    await ledger.flush()
+    assert (await started(hands)).in_vain
+    hands.town.secrets["join"] = "20"
+    await ledger.heed_tokens()
+    assert not ledger.in_vain
+
+
+async def test_a_token_that_is_mended_between_an_order_and_its_failure_ends_it(hands: Hands) -> None:
+    ledger = await started(hands)
+    ledger.launched(500.0)
+    await ledger.heed_tokens()
+    hands.town.secrets["join"] = "19"
+    await ledger.heed_tokens()
+    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    await ledger.heed_tokens()
+    assert not ledger.in_vain

@@ -60,7 +60,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "volumes": (r"\bvolumes?\b",),
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
     # Of the path, and of nothing that it leads to: such a 404 comes from another API, or a gateway in front.
-    "path": (r"cannot [a-z]+ /", r"\bpath\b", r"\broute\b", r"\bendpoint\b", r"\burl\b", r"\bpage\b"),
+    "path": (
+        r"cannot [a-z]+ /",
+        r"(?<!resource or )\bpath\b",
+        r"\broute\b",
+        r"\bendpoint\b",
+        r"\burl\b",
+        r"\bpage\b",
+    ),
     "gone: delete": (
         r"invalid instance id",
         r"instance ([0-9a-f-]{36} )?not found",
