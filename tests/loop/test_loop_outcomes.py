@@ -13,6 +13,8 @@ from controller.app.program import Program
 from controller.sandbox.demo.stage import Stage, merged
 from tests.loop.acting import CLOUD, CLUSTER, SETTINGS, nothing_left, runs, until
 
+pytestmark = pytest.mark.life
+
 
 @asynccontextmanager
 async def running(

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from controller.domain.machine import Phase
 from controller.sandbox.demo.stage import Stage
 from tests.loop.acting import CLOUD, CLUSTER, nothing_left, pod_phase, runs, until
 from tests.loop.test_loop_outcomes import running
+
+pytestmark = pytest.mark.life
 
 ONE = {"pools": [{"name": "a100", "instance_types": ["1A100.22V"], "max": 3}]}
 

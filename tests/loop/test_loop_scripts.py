@@ -12,6 +12,8 @@ from controller.sandbox.demo.stage import Stage
 from tests.loop.acting import CLOUD, CLUSTER, nothing_left, ordered, pod_phase, runs, until
 from tests.loop.test_loop_outcomes import running
 
+pytestmark = pytest.mark.life
+
 QUICK = {"timing": {"catalogue": "500ms"}}
 
 

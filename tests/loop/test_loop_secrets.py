@@ -15,6 +15,8 @@ from controller.sandbox.wire import Request, Response
 from tests import marked
 from tests.loop.lives import SECRET, Life, life
 
+pytestmark = pytest.mark.life
+
 JOIN_TOKEN = "K10::server:not-a-real-token"
 OVERHEARD = "overheard"  # what is told of such an answer, and proves that its sentence was read at all
 CODES = {400: "invalid_request", 403: "forbidden_action", 500: "server_error"}

@@ -10,6 +10,8 @@ import pytest
 from controller.sandbox.wire import Request, Response
 from tests.loop.lives import Life, life
 
+pytestmark = pytest.mark.life
+
 REFUSED = [
     pytest.param(400, {"code": "invalid_request", "message": ["property tags should not exist"]}, id="400"),
     pytest.param(403, {"code": "forbidden_action", "message": "Tags are not enabled for this project"}, id="403"),
