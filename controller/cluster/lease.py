@@ -164,6 +164,8 @@ class Lease:
                     raise
         found = await self._read()
         if found is None:
+            if self._others_may_spend():
+                return False  # somebody deleted it, of which its holder hears with its next renewal only
             self._lapse()
             await self._write(self._taken(_Spec()), "")
             return True
@@ -173,8 +175,7 @@ class Lease:
         if holder == self._identity:
             await self._write(self._renewed(found.spec), found.metadata.resourceVersion)
             return True
-        ends = self._unchanged_since + (found.spec.leaseDurationSeconds or self._duration)
-        if holder and self._clock() < ends:
+        if self._others_may_spend():
             return False
         self._lapse()
         try:
@@ -184,6 +185,13 @@ class Lease:
                 return False
             raise
         return True
+
+    def _others_may_spend(self) -> bool:
+        """Whether somebody else held it when it was seen last, and it has not ended since."""
+        if self._found is None or self.holder in ("", self._identity):
+            return False
+        lasts = self._found.spec.leaseDurationSeconds or self._duration
+        return self._clock() < self._unchanged_since + lasts
 
     def _lapse(self) -> None:
         """It is nobody's. Somebody else may have led and let go since our right to spend ended: that is told first."""

@@ -364,6 +364,26 @@ async def test_a_deleted_lease_is_created_again() -> None:
     assert server.lease is not None
 
 
+async def test_nobody_leads_because_somebody_deleted_the_lease_while_the_leader_may_spend() -> None:
+    """People delete it to have another replica lead; the leader hears of that with its next renewal only."""
+    server, clock = Server(), Clock()
+    first, told, _ = contender(server, "a", clock)
+    second, _, _ = contender(server, "b", clock)
+    await first.step()
+    await second.step()
+    clock.pass_(1)
+    server.lease = None
+    server.down.add("a")
+    while clock() < 1_000 + DURATION:
+        await second.step()
+        assert not (first.may_spend() and second.may_spend())
+        clock.pass_(1)
+        await first.step()
+    await second.step()
+    assert second.may_spend()
+    assert told == [True, False]
+
+
 async def test_stopping_lets_go_so_that_a_successor_need_not_wait() -> None:
     server, clock = Server(), Clock()
     lease, told, _ = contender(server, "a", clock)
