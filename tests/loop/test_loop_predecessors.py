@@ -116,25 +116,7 @@ async def test_verdas_own_providers_configuration_drives_machines_and_takes_over
             )  # fmt: skip
             assert node["metadata"]["labels"]["env"] == "production"
             await is_taken_over(life, stage, settings, "verdacloud", old)
-            await past.ready(life, 2)
-            try:
-                await life.end(within=20)
-            finally:
-                st = await stage.bill()
-                print(
-                    "LEFT",
-                    [
-                        (p, x.get("hostname") or x.get("name"), x.get("status"), life.ours(x))
-                        for p in ("instances", "volumes", "trash", "scripts")
-                        for x in st[p]
-                    ],
-                )
-                print(
-                    life.program.fleet.machines(),
-                    life.program.loop.plan.machines,
-                    life.program.fleet.reports,
-                    life.program.loop.problems(),
-                )
+            await life.end()
             assert len(life.posts) == 1
 
 

@@ -15,7 +15,7 @@ import pytest
 from controller.sandbox.demo.stage import Stage
 from tests.loop.acting import CLOUD, CLUSTER, Process, nothing_left, pod_phase, runs, until
 
-pytestmark = pytest.mark.life
+pytestmark = pytest.mark.kills
 
 KILLS = int(os.environ.get("KILLED", "20"))
 SEED = int(os.environ.get("KILLED_SEED", random.SystemRandom().randrange(1_000_000)))

@@ -118,7 +118,6 @@ def _event(rng: random.Random) -> Entry:
         {"event": "outcomes", "rows": [{"outcome": rng.choice(("no_capacity", "installation_failed", "error", "stuck")), "after_s": rng.choice((None, 5, 30, 150)), "times": rng.choice((1, 1, 3))}]},
         {"event": "evict", **host},
         {"event": "delete", **host, "disks": rng.choice(("keep", "trash", "destroy"))},
-        {"event": "shut_down", **host},
         {"event": "fail", **host, "into": rng.choice(("error", "dreaming"))},
         {"event": "stock", "rows": [{"instance_type": "*", "count": 0}]},
         {"event": "revoke_tokens"},
