@@ -208,6 +208,9 @@ def simulate(
         str | None,
         typer.Option(metavar="FILE", help="Reduce a failing seed, and write a test of what is left."),
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Beside it: a plain controller, and one machine always on.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Days of pods and faults in seconds: the real controller on both worlds in memory, checked at every step."""
@@ -222,6 +225,7 @@ def simulate(
         config=config,
         timeline=timeline,
         html=html,
+        baselines=baselines,
     )
     run_simulation(asked=asked, seed=seed, seeds=seeds, jobs=jobs, as_json=as_json, shrink=shrink)
 

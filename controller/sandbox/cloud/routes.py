@@ -36,10 +36,13 @@ class Route:
     def match(self, method: str, parts: tuple[str, ...]) -> Params | None:
         if method != self.method or len(parts) != len(self.parts):
             return None
-        pairs = list(zip(self.parts, parts, strict=True))
-        if any(want != have for want, have in pairs if not want.startswith("{")):
-            return None
-        return {want[1:-1]: have for want, have in pairs if want.startswith("{")}
+        params = {}
+        for want, have in zip(self.parts, parts, strict=True):
+            if want.startswith("{"):
+                params[want[1:-1]] = have
+            elif want != have:
+                return None
+        return params
 
 
 def route(

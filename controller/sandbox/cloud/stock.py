@@ -6,7 +6,6 @@ is shown, and it is no reservation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from controller.sandbox.cloud.catalogue import MARKETS, Catalogue
@@ -63,7 +62,12 @@ class Stock:
         count = row["count"]
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
             raise BadSetting(f"{at}.count", count, "a whole number, or null for plenty")
-        places = [place for place in self._free if _fits(row, place)]
+        kind, code, market = (row.get(key) or "*" for key in ("instance_type", "location", "market"))
+        places = [
+            place
+            for place in self._free
+            if kind in ("*", place[0]) and code in ("*", place[1]) and market in ("*", place[2])
+        ]
         if not places:
             raise BadSetting(at, row, "a type, location and market (spot or on-demand) that exist, or *")
         return count, places
@@ -74,8 +78,3 @@ class Stock:
             for (kind, location, market), count in self._free.items()
             if count is not None
         ]
-
-
-def _fits(row: Mapping[str, Any], place: Place) -> bool:
-    wanted = tuple(row.get(key) or "*" for key in ("instance_type", "location", "market"))
-    return all(want in ("*", actual) for want, actual in zip(wanted, place, strict=True))

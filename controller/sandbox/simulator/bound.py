@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from typing import NamedTuple
 
 from controller.domain.cloudthings import InstanceType
 from controller.domain.names import gpu_slug
@@ -22,20 +23,31 @@ from controller.sandbox.simulator.workload import Work
 _GPU_S = Decimal(3600)
 
 
-def lower_bound(
-    works: Iterable[Work], policy: Policy, kinds: Iterable[InstanceType], state: State, shortest_boot: float
-) -> Decimal:
-    """`shortest_boot`: seconds that are paid before a pod can begin, at least."""
-    disk = state.settings.volume_gb_month / HOURS_IN_MONTH
-    offers = [
-        (kind, _price(kind, pool) + disk * pool.disk_gb)
+class Sold(NamedTuple):
+    """A type that the settings allow, and what an hour of it costs, its system disk included."""
+
+    kind: InstanceType
+    price: Decimal
+
+
+def sold(policy: Policy, kinds: Iterable[InstanceType], disk_gb_month: Decimal) -> list[Sold]:
+    disk = disk_gb_month / HOURS_IN_MONTH
+    return [
+        Sold(kind, _price(kind, pool) + disk * pool.disk_gb)
         for kind in kinds
         for pool in policy.pools
         if allows_type(pool, kind) and kind.gpus and kind.images and _price(kind, pool) > 0
     ]
+
+
+def lower_bound(
+    works: Iterable[Work], policy: Policy, kinds: Iterable[InstanceType], state: State, shortest_boot: float
+) -> Decimal:
+    """`shortest_boot`: seconds that are paid before a pod can begin, at least."""
+    offers = sold(policy, kinds, state.settings.volume_gb_month)
     total, cheapest = Decimal(0), None
     for work in works:
-        fitting = [(price / kind.gpus, price) for kind, price in offers if _holds(kind, work)]
+        fitting = [(price / kind.gpus, price) for kind, price in offers if holds(kind, work)]
         if not fitting:
             continue
         of_a_gpu, _ = min(fitting)
@@ -50,7 +62,7 @@ def _price(kind: InstanceType, pool: Pool) -> Decimal:
     return min((price for price in prices if price > 0), default=Decimal(0))
 
 
-def _holds(kind: InstanceType, work: Work) -> bool:
+def holds(kind: InstanceType, work: Work) -> bool:
     if work.models and gpu_slug(kind.model) not in work.models:
         return False
     return (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from controller.config.load import Loaded
-from controller.sandbox.simulator import schedule, workload
+from controller.sandbox.simulator import baselines, schedule, workload
 from controller.sandbox.simulator.page import page
 from controller.sandbox.simulator.result import Result, words
 from controller.sandbox.simulator.settings import default_settings, loaded_from, loaded_of
@@ -28,6 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     config: str | None = None
     timeline: str | None = None
     html: str | None = None
+    baselines: bool = False
 
 
 def simulate(asked: Asked, seed: int) -> Result:
@@ -46,6 +47,8 @@ def simulate(asked: Asked, seed: int) -> Result:
         look=timeline.look if timeline else None,
     )
     result = simulation.run()
+    if asked.baselines:
+        result["baselines"] = baselines.baselines(works, simulation.judge.policy, seed=seed, hours=hours)
     if timeline is not None and asked.timeline:
         timeline.write(asked.timeline)
     if timeline is not None and asked.html:
@@ -108,4 +111,6 @@ def results(asked: Asked, seeds: Sequence[int], jobs: int) -> Iterator[Result]:
 
 
 def told(result: Result, *, as_json: bool) -> str:
-    return json.dumps(result) if as_json else "\n".join(words(result))
+    if as_json:
+        return json.dumps(result)
+    return "\n".join([*words(result), *baselines.words(result.get("baselines", {}))])
