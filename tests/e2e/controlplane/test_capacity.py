@@ -117,7 +117,9 @@ def test_a_refusal_that_speaks_of_the_account_is_told_and_not_asked_for_again_an
 
 def test_a_spot_machine_taken_away_while_it_boots_is_replaced(scene: Scene, kubelets: Kubelets) -> None:
     kubelets.boot = 60
-    with running(scene.controller(pool(instance_types=[SMALL], market="spot_only"))):
+    with running(
+        scene.controller(deadlines(backoff=BACKOFF) | pool(instance_types=[SMALL], market="spot_only"))
+    ):
         scene.pod("train", 1)
         until("its machine runs", lambda: [i["status"] for i in scene.state()["instances"]] == ["running"])
         scene.tell_cloud("POST", "evict", {"hostname": scene.state()["instances"][0]["hostname"]})

@@ -82,7 +82,8 @@ def test_a_disk_forgotten_in_the_console_is_deleted_with_the_rest(scene: Scene, 
 def test_a_spot_machine_taken_away_leaves_no_ghost_and_the_next_pod_gets_another(
     scene: Scene, kubelets: Kubelets
 ) -> None:
-    with running(scene.controller(LONG | pool(instance_types=[SMALL], market="spot_only"))):
+    soon = deadlines(backoff={"first": "1s", "most": "2s"})
+    with running(scene.controller(LONG | soon | pool(instance_types=[SMALL], market="spot_only"))):
         ghost = idle_machine(scene)
         scene.tell_cloud("POST", "evict", {"hostname": ghost})
         until("the Node of the vanished machine is deleted", lambda: ghost not in scene.nodes())

@@ -270,7 +270,7 @@ def test_a_node_of_its_name_without_any_identity_gets_none_and_is_believed_by_it
         until("the kubelet runs the Node that it found", lambda: ready(scene.core.read_node(name)))
         found = scene.core.read_node(name)
         assert found.spec.provider_id is None
-        assert f"{GPU}=present:NoSchedule" not in taints(found)
+        until("it gets the taint", lambda: f"{GPU}=present:NoSchedule" in taints(scene.core.read_node(name)))
         assert "gpu-autoscaler/pool" not in found.metadata.labels
         assert found.metadata.labels[ZONE] == "FIN-01"
         assert status(scene)["reports"] == {}
