@@ -271,7 +271,9 @@ def test_a_node_of_its_name_without_any_identity_gets_none_and_is_believed_by_it
         found = scene.core.read_node(name)
         assert found.spec.provider_id is None
         until("it gets the taint", lambda: f"{GPU}=present:NoSchedule" in taints(scene.core.read_node(name)))
-        assert "gpu-autoscaler/pool" not in found.metadata.labels
+        until(
+            "it gets its labels", lambda: "gpu-autoscaler/pool" in scene.core.read_node(name).metadata.labels
+        )
         assert found.metadata.labels[ZONE] == "FIN-01"
         assert status(scene)["reports"] == {}
 
