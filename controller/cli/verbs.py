@@ -213,7 +213,7 @@ def simulate(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Days of pods and faults in seconds: the real controller on both worlds in memory, checked at every step."""
+    """Days of pods and faults without waiting: the real controller on both worlds in memory, checked at every step."""
     from controller.cli.simulating import simulate as run_simulation
     from controller.sandbox.simulator.command import Asked
 
