@@ -17,9 +17,9 @@ from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.leading import lead
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
-from controller.app.orphans import Orphans
 from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
+from controller.app.sweeping import Sweeping
 from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
@@ -174,7 +174,7 @@ class Program:
             clock=now.wall,
             monotonic=now.monotonic,
             sleep=now.sleep,
-            sweep=lambda: self.orphans.sweep(),
+            sweep=lambda: self.sweeping.sweep(),
             deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
             cloud_health=cloud.health,
             decide=make_plan if driver is None else driver.decide,
@@ -186,7 +186,7 @@ class Program:
         if driver is not None:
             self._hand_over(driver)
         self._grounded: asyncio.Task[None] | None = None
-        self.orphans = Orphans(
+        self.sweeping = Sweeping(
             cloud=cloud,
             ledger=self.ledger,
             fleet=self.fleet,
