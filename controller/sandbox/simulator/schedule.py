@@ -119,6 +119,7 @@ def _event(rng: random.Random) -> Entry:
         {"event": "evict", **host},
         {"event": "delete", **host, "disks": rng.choice(("keep", "trash", "destroy"))},
         {"event": "fail", **host, "into": rng.choice(("error", "dreaming"))},
+        {"event": "shut_down", **host},
         {"event": "stock", "rows": [{"instance_type": "*", "count": 0}]},
         {"event": "revoke_tokens"},
     ))}  # fmt: skip
