@@ -43,6 +43,13 @@ def silent_for_long(node: Node, limits: Deadlines, now: float) -> bool:
     return not node.ready and node.ready_since is not None and now > node.ready_since + limits.stopped
 
 
+def changes_at(snapshot: Snapshot, machine: Machine, node: Node | None) -> float | None:
+    """When time alone makes it lost for good, where it is not that yet."""
+    since = machine.stopped_at or (node.ready_since if node is not None and not node.ready else None)
+    end = since + snapshot.policy.deadlines.stopped if since else 0.0
+    return end if end >= snapshot.now else None
+
+
 def told(snapshot: Snapshot, machine: Machine, node: Node | None, pods: Sequence[Pod]) -> Explanation | None:
     """What is to be told of a ready machine that is of no use at the moment; None: it may well be."""
     limits, now = snapshot.policy.deadlines, snapshot.now

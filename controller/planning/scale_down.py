@@ -86,11 +86,13 @@ def decide(
             stays[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
         node = node_of(machine, nodes)
         pods = bound.get(machine.name, [])
-        if machine.phase is Phase.READY and (said := lost.told(snapshot, machine, node, pods)) is not None:
+        if machine.phase is not Phase.READY:
+            continue
+        if (change := lost.changes_at(snapshot, machine, node)) is not None:
+            found.wake.append(change)
+        if (said := lost.told(snapshot, machine, node, pods)) is not None:
             found.told[machine.name] = said
-            if machine.stopped_at:
-                found.wake.append(machine.stopped_at + snapshot.policy.deadlines.stopped)
-        elif machine.phase is Phase.READY and node is not None:
+        elif node is not None:
             _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found)
     elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]

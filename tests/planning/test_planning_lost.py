@@ -69,7 +69,7 @@ def test_a_machine_that_is_shut_down_is_told_with_what_it_costs_and_when_it_goes
     assert "1.29 an hour" in said.message
     assert "deadlines.stopped" in said.message
     assert decided.wake_at is not None
-    assert decided.wake_at <= NOW - 60 + 600
+    assert NOW < decided.wake_at <= NOW - 60 + 600
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,9 @@ def test_a_silent_machine_with_work_on_it_stays_and_is_told_with_what_it_costs(
     said = decided.machines[SICK[0]]
     assert said.code is code
     assert f"pod default/on-{SICK[0]}" in said.message
+    if silent_since and code is Reason.IN_USE:
+        assert decided.wake_at is not None
+        assert decided.wake_at <= silent_since + 600
     if code is Reason.SILENT:
         assert "1.29 an hour" in said.message
         assert SICK[0] not in gone(decided)
