@@ -222,7 +222,10 @@ def _off(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine
         return machine
     price = in_words(machine.price)
     return failed(
-        machine, Reason.STOPPED, now, f"shut down in the cloud since {clock(machine.stopped_at)}; costs {price} an hour"
+        machine,
+        Reason.STOPPED,
+        now,
+        f"shut down in the cloud since {clock(machine.stopped_at)}; costs {price} an hour",
     )
 
 

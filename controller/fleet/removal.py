@@ -34,7 +34,9 @@ HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 # Where cluster-autoscaler decides: a taint that it would find in a template keeps pods off every later machine.
 UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
 _RETRY = 5.0
-NOT_OFF = Explanation(Reason.IN_USE, "it was shut down in the cloud, and does not look as if it were off any more")
+NOT_OFF = Explanation(
+    Reason.IN_USE, "it was shut down in the cloud, and does not look as if it were off any more"
+)
 _TRANSIENT = (Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
 Check = Callable[[], None]  # raises when the removal must not go on: CalledOff or Grounded

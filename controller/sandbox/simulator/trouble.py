@@ -120,8 +120,8 @@ class Trouble:
             self._sim.note(f"nothing happens: {problem}")
             return
         if event.get("event") == "shut_down" and lasts:
-            ids = list((done or {}).get("ids", ()))
-            self._loop.call_later(lasts, lambda: [self._start(one) for one in ids])
+            for one in (done or {}).get("ids", ()):
+                self._loop.call_later(lasts, self._start, one)
         if event.get("event") == "stock":
             self._for(1800, self._restock)
         if event.get("event") == "outcomes":
