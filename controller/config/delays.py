@@ -58,6 +58,12 @@ class Deadlines(Section):
         _s(600),
         description="Missing GPUs are believed lost after this; 10 min, so that an upgrade of the plug-in is no loss.",
     )
+    stopped: SomeTime = Field(
+        _s(600),
+        description="A machine that the cloud says is off, and whose node is not Ready, is deleted after this; 10 min, because "
+        "it costs its full price, Kubernetes gives up its pods after six, and somebody may only restart it. A node that is not "
+        "Ready for longer takes nothing from the disruption budget any more.",
+    )
     unknown_create: UnknownCreate = Field(
         default_factory=UnknownCreate,
         description="When an order without an answer is known not to have happened, so that nothing is paid twice.",

@@ -294,6 +294,7 @@ class Fleet:
                 view=self._view,
                 fresh=fresh,
                 in_flight=self.flights.launching(machine.intent),
+                now=self._clock(),
             )
             if doubt:
                 self.reports[machine.name] = doubt

@@ -13,10 +13,13 @@ from msgspec.structs import replace
 from controller.domain.cloudthings import Instance
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
+from controller.domain.money import in_words
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.fleet.usable import in_use, lacking
+from controller.planning.choice import clock
+from controller.planning.lost import is_due
 
 _MOMENTS = tuple(name for name in Machine.__struct_fields__ if name.endswith(("_at", "_since")))
 
@@ -33,6 +36,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[Pod, ...] = ()
     promised: Resources = {}  # the accelerators that the node must offer
     declared: frozenset[str] = frozenset()
+    kept: str = ""  # why somebody wants to keep it although it is off
 
 
 def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
@@ -61,7 +65,7 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     absent = proven_absent(machine, seen, limits)
     if machine.phase is Phase.INTENDED:
         return _intended(machine, seen, absent, now)
-    machine = _known(machine, seen)
+    machine = _stopped(_known(machine, seen), seen, now)
     if _is_back(machine, seen):
         return followed_again(machine, now)
     if machine.phase is Phase.DELETING:
@@ -71,8 +75,10 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     if absent or (seen.instance and seen.instance.state in ("gone", "leaving")):
         return failed(machine, Reason.VANISHED, now)
     if machine.phase is Phase.DRAINING:
-        return machine
-    if seen.instance is not None and seen.instance.state in ("failed", "stopped"):
+        started = seen.instance is not None and seen.instance.state == "running"
+        return followed_again(machine, now) if started and machine.reason is Reason.STOPPED else machine
+    off = machine.stopped_at and machine.phase is not Phase.READY  # one that was of use may be so again
+    if seen.instance is not None and (off or seen.instance.state == "failed"):
         reason = Reason.NO_CAPACITY if seen.instance.status == "no_capacity" else Reason.LAUNCH_FAILED
         return failed(machine, reason, now, f"the cloud says {seen.instance.status}")
     match machine.phase:
@@ -202,6 +208,27 @@ def _known(machine: Machine, seen: Seen) -> Machine:
     return machine
 
 
+def _stopped(machine: Machine, seen: Seen, now: float) -> Machine:
+    """Since when the cloud says that it is off. A list that does not show it says nothing about that."""
+    if seen.instance is None or (seen.instance.state == "stopped") == bool(machine.stopped_at):
+        return machine
+    return replace(machine, stopped_at=0.0 if machine.stopped_at else now)
+
+
+def _off(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    """Nothing can run on it, and it costs its full price. Whoever only restarts it is given the time for that."""
+    ready = seen.node is not None and seen.node.ready
+    if not is_due(machine, limits, now) or ready or seen.doubt or seen.kept:
+        return machine
+    price = in_words(machine.price)
+    return failed(
+        machine,
+        Reason.STOPPED,
+        now,
+        f"shut down in the cloud since {clock(machine.stopped_at)}; costs {price} an hour",
+    )
+
+
 def _ordered(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     if seen.instance is not None and seen.instance.state == "running":
         return replace(machine, phase=Phase.BOOTING, running_at=now)
@@ -246,6 +273,8 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
 
 def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
+    if machine.stopped_at:
+        return _off(machine, seen, limits, now)
     if seen.node is None and seen.doubt:
         return machine
     if seen.node is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Count
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,6 +13,7 @@ from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
 from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
+from controller.domain.reason import Reason
 from controller.domain.switching import Own
 
 PREFIX = "gpu_autoscaler_"
@@ -26,6 +28,11 @@ class Metrics:
         self.gpus = self._gauge("gpus", "GPUs of machines that cost money, by pool.", "pool")
         self.price = self._gauge(
             "price_per_hour", "What all machines cost an hour, in the account's currency."
+        )
+        self.lost = self._gauge(
+            "lost_price_per_hour",
+            "What machines cost an hour that are shut down, silent, or failed and kept by the pods on them, by reason.",
+            "reason",
         )
         self.waiting = self._gauge("waiting_pods", "Waiting GPU pods by reason.", "reason")
         self.launches = self._counter("launches", "Machines ordered, by pool.", "pool")
@@ -107,9 +114,24 @@ class Metrics:
         for code, count in Count(e.code.value for e in plan.pods.values()).items():
             self.waiting.labels(code).set(count)
         self.price.set(float(sum(m.price for m in alive)))
+        self.lost.clear()
+        lost: dict[str, Decimal] = {}
+        for m in alive:
+            if (reason := _lost(m, plan)) is not None:
+                lost[reason.value] = lost.get(reason.value, Decimal(0)) + m.price
+        for code, price in lost.items():
+            self.lost.labels(code).set(float(price))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _lost(machine: Machine, plan: Plan) -> Reason | None:
+    """Why it is paid for and of no use; None: it is of use, or on its way in or out."""
+    if machine.failed and machine.phase is Phase.DRAINING:
+        return machine.reason
+    why = plan.machines.get(machine.name)
+    return why.code if why is not None and why.code in (Reason.STOPPED, Reason.SILENT) else None
 
 
 def _pool(machine: Machine) -> str:
