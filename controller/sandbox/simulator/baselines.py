@@ -242,7 +242,10 @@ def baselines(works: Sequence[Work], policy: Policy, *, seed: int, hours: float)
     }
 
 
-_SHOWN = {"poll_and_count": "poll and count", "poll_and_count_fewest_gpus": "poll and count, fewest GPUs first"}
+_SHOWN = {
+    "poll_and_count": "poll and count",
+    "poll_and_count_fewest_gpus": "poll and count, fewest GPUs first",
+}
 
 
 def words(found: dict[str, Any]) -> list[str]:
