@@ -66,7 +66,9 @@ class _Found:
     cooling: list[Cooling] = field(default_factory=list)
 
     def avoid(self, asked: Sequence[MarkIdle]) -> None:
-        """In place of the mark that was to be written anyway."""
+        """In place of the marks that were to be written anyway."""
+        if not asked:
+            return
         avoided = {action.machine for action in asked}
         self.actions = [a for a in self.actions if not isinstance(a, MarkIdle) or a.machine not in avoided]
         self.actions += asked
@@ -108,8 +110,6 @@ def decide(
     elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot.policy, alive, nodes)
-    if found.cooling:
-        found.avoid(to_avoid(snapshot, found.cooling, alive))
     if elsewhere is not None:
         _take_in_order(snapshot, found, allowance, elsewhere, alive)
     calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)
@@ -119,6 +119,7 @@ def decide(
         action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), stays)
         if action is not None:
             _empty(found, allowance, action)
+    found.avoid(to_avoid(snapshot, found.cooling, alive))
     if shut is not None and (change := hours_change(snapshot)) is not None:
         found.wake.append(change)
     return found.actions, found.told, min(found.wake, default=None)
