@@ -229,8 +229,9 @@ class Scheduler:
                 reasons[reason] = reasons.get(reason, 0) + 1
             if refused:
                 helped += could_help(refused, wish, room)
-            elif best is None or (room.unwelcome(wish), -room.free_share(), name) < best:
-                best = (room.unwelcome(wish), -room.free_share(), name)
+            else:
+                better = (room.unwelcome(wish), -room.free_share(), name)
+                best = better if best is None else min(best, better)
         if best is not None:
             return self.nodes[best[2]], ""
         return None, explain(reasons, helped, len(self.nodes))
