@@ -102,10 +102,14 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):
-    """Write down since when this machine's node is idle, or (None) that it no longer is."""
+    """Write down since when this machine's node is idle, or (None) that it no longer is.
+
+    `avoid`: the scheduler is asked to prefer other nodes, so that its cooldown can end.
+    """
 
     machine: str
     since: float | None
+    avoid: bool = False
 
 
 class KeepAfterAll(msgspec.Struct, frozen=True, kw_only=True):

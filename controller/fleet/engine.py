@@ -418,7 +418,7 @@ class Fleet:
                 case Retire() if not self._account.strange:
                     self.retire(action.machine, action.reason, action.message, action.moving)
                 case MarkIdle():
-                    self.flights.idle_marks.mark(action.machine, action.since)
+                    self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
                 case KeepAfterAll():
                     self.flights.call_off(action.machine)
 
@@ -434,7 +434,7 @@ class Fleet:
             case Retire():
                 switchboard.retire(action.machine, action.reason, action.message)
             case MarkIdle():
-                self.flights.idle_marks.mark(action.machine, action.since)
+                self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
             case KeepAfterAll():
                 switchboard.turning.call_off(action.machine)
 

@@ -30,6 +30,7 @@ _ROUNDED = 0.001  # marks are written in whole milliseconds
 class _Mark:
     text: str | None  # None: not idle
     at: float  # when it was wished, later when it was written
+    avoid: bool = False  # the scheduler is to prefer other nodes
     written: bool = False
 
 
@@ -46,14 +47,14 @@ class IdleMarks:
     def __len__(self) -> int:
         return len(self._marks)
 
-    def mark(self, name: str, since: float | None) -> None:
-        """Idle since then, or not idle (None)."""
+    def mark(self, name: str, since: float | None, avoid: bool = False) -> None:
+        """Idle since then, or not idle (None); `avoid`: as long as it is, other nodes are better for pods."""
         text = (
             None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
         )
         known = self._marks.get(name)
-        if known is None or known.text != text:
-            self._marks[name] = _Mark(text, self._clock())
+        if known is None or known.text != text or (avoid and not known.avoid):
+            self._marks[name] = _Mark(text, self._clock(), avoid)
         self._write(name)
 
     def cleared(self, name: str) -> None:
@@ -81,8 +82,11 @@ class IdleMarks:
                 self._write(name)
 
     def shown(self, node: Node, view: View) -> Node:
-        """The Node with the mark that it will have."""
+        """The Node with the mark that it will have, and the taint."""
         mark = self._marks.get(node.name)
+        if mark is not None and mark.avoid is not node.has_taint(SOFT.key, SOFT.effect):
+            taints = tuple(taint for taint in node.taints if taint != SOFT)
+            node = replace(node, taints=(*taints, SOFT) if mark.avoid else taints)
         has = node.annotations.get(names.NODE_IDLE_SINCE)
         text = has if mark is None else mark.text
         if (
@@ -108,4 +112,6 @@ class IdleMarks:
             ):  # the mark goes last: it tells whoever leads next that something is to be done
                 await self._writer.taint(name, remove=(SOFT,))
             await self._writer.annotate(name, {names.NODE_IDLE_SINCE: mark.text})
+            if mark.avoid and self._marks.get(name) is mark and self._may_act():
+                await self._writer.taint(name, add=(SOFT,))
             mark.written, mark.at = True, self._clock()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -211,6 +212,81 @@ async def test_whoever_leads_next_takes_the_taint_off_a_machine_that_is_used_aga
         await world.time.advance(1)
     assert SOFT not in world.town.nodes[machine.name].taints
     assert idle_since(world, machine) is None
+
+
+async def test_an_idle_machine_is_avoided_at_once_and_welcome_again_as_soon_as_it_is_used() -> None:
+    world, controller, (machine,) = await ready(cooldown=NEVER)
+    await world.run(controller, 3, 1.0)
+    assert SOFT in world.town.nodes[machine.name].taints
+    key = use(world, machine)
+    await world.run(controller, 3, 1.0)
+    assert SOFT not in world.town.nodes[machine.name].taints
+    end(world, key)
+    await world.run(controller, 3, 1.0)
+    assert SOFT in world.town.nodes[machine.name].taints
+
+
+@pytest.mark.parametrize("lag", [0.0, 4.0, 9.0])
+async def test_the_taint_is_written_once_although_the_watch_lags(lag: float) -> None:
+    world, controller, (machine,) = await ready(cooldown=NEVER)
+    watch = Watch(controller, world.town, lag)
+    for _ in range(30):
+        watch.note(world.time.now)
+        await controller.look()
+        await world.time.advance(1)
+    assert len(controller.hands.did("taint")) == 1
+    assert SOFT in world.town.nodes[machine.name].taints
+
+
+async def test_a_taint_that_somebody_takes_off_is_put_back_and_the_cooldown_goes_on() -> None:
+    world, controller, (machine,) = await ready(cooldown=NEVER)
+    begun = world.time.now
+    await world.run(controller, 15, 1.0)
+    node = world.town.nodes[machine.name]
+    world.town.nodes[machine.name] = replace(node, taints=())
+    await world.run(controller, 20, 1.0)
+    assert SOFT in world.town.nodes[machine.name].taints
+    assert idle_since(world, machine) == begun
+
+
+async def test_it_goes_in_time_although_nothing_could_be_tainted_during_its_cooldown() -> None:
+    world, controller, (_machine,) = await ready(cooldown=30.0)
+    really, begun = controller.hands.taint, world.time.now
+
+    async def refused(node: str, **changes: Any) -> None:
+        if world.time.now < begun + 30:
+            raise ClusterError("unreachable", "the API server is away")
+        await really(node, **changes)
+
+    controller.hands.taint = refused  # type: ignore[assignment,method-assign]
+    await world.run(controller, 120)
+    assert not world.account.alive()
+
+
+async def test_a_machine_that_is_used_while_its_taint_is_written_does_not_keep_it() -> None:
+    """Tried with every length of a write, and every moment at which the pod comes."""
+    for write in (0.5, 1.5, 3.0):
+        for comes in range(5):
+            world, controller, (machine,) = await ready(cooldown=NEVER)
+            hands, really = controller.hands, controller.hands.taint
+
+            async def slowly(
+                node: str,
+                *,
+                _really: Any = really,
+                _world: World = world,
+                _takes: float = write,
+                **changes: Any,
+            ) -> None:
+                await _world.time.sleep(_takes)
+                await _really(node, **changes)
+
+            hands.taint = slowly  # type: ignore[assignment,method-assign]
+            await world.run(controller, comes, 1.0)
+            use(world, machine)
+            await world.run(controller, 30, 1.0)
+            assert SOFT not in world.town.nodes[machine.name].taints, (write, comes)
+            assert idle_since(world, machine) is None
 
 
 async def test_without_the_lease_nothing_is_remembered_and_nothing_is_written() -> None:

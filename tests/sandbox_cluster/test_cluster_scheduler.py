@@ -204,6 +204,26 @@ def test_the_least_allocated_node_is_chosen(town: Town) -> None:
     assert [where(town, name) for name in ("p", "q", "r")] == ["a", "b", "a"]
 
 
+@pytest.mark.parametrize(
+    ("toleration", "goes"),
+    [({}, "full"), ({"tolerations": [{"key": "idle", "operator": "Exists"}]}, "empty")],
+)
+def test_a_soft_taint_weighs_more_than_what_is_free_and_keeps_nobody_away(
+    town: Town, toleration: Any, goes: str
+) -> None:
+    town.add_node("empty", taints=[{"key": "idle", "effect": "PreferNoSchedule"}])
+    town.add_node("full", figures={"nvidia.com/gpu": "1"})
+    town.add_pod("first", requests={"cpu": "1", "nvidia.com/gpu": 1})
+    town.run()
+    town.add_pod("p", requests={"cpu": "1"}, **toleration)
+    town.run()
+    assert (where(town, "first"), where(town, "p")) == ("full", goes)
+    town.patch(f"{NODES}/full", {"spec": {"unschedulable": True}})
+    town.add_pod("last", requests={"cpu": "1"})
+    town.run()
+    assert where(town, "last") == "empty"
+
+
 def test_init_containers_count_by_their_maximum_and_sidecars_add_up(town: Town) -> None:
     town.add_node("n", figures={"cpu": "4"})
     body = pod("p", requests={"cpu": "2"})

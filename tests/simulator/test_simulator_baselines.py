@@ -4,10 +4,11 @@ import json
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from controller.config.policy import to_policy
 from controller.domain.cloudthings import InstanceType
-from controller.sandbox.simulator.baselines import Course, always_on, baselines, poll_and_count
+from controller.sandbox.simulator.baselines import Course, Prefers, always_on, baselines, poll_and_count
 from controller.sandbox.simulator.bound import Sold
 from controller.sandbox.simulator.command import Asked, simulate, told
 from controller.sandbox.simulator.settings import default_settings, loaded_from
@@ -79,6 +80,26 @@ def test_what_poll_and_count_pays_for(
     assert found["gpu_hours_paid"] == pytest.approx(paid_gpu_s / 3600, abs=1e-4)
 
 
+@pytest.mark.parametrize(("prefers", "bought"), [("price", "many"), ("gpus", "few")])
+def test_the_loop_that_prefers_few_gpus_buys_a_dearer_machine_that_has_fewer(
+    prefers: Prefers, bought: str
+) -> None:
+    dear = sells(1, "4.00")
+    market = [Sold(replace(dear.kind, name="few"), dear.price), sells(4, "3.60")]
+    found = poll_and_count(course([pod(5, 300)]), market, 15, prefers)
+    hourly = {"few": (1, 4.0), "many": (4, 3.6)}[bought]
+    assert found["gpu_hours_paid"] == pytest.approx(hourly[0] * 410 / 3600, abs=1e-4)
+    assert found["cost"] == pytest.approx(hourly[1] * 410 / 3600, abs=1e-4)
+
+
+def test_pods_go_where_the_scheduler_puts_them_and_not_where_they_would_pack_best() -> None:
+    """Two machines of four GPUs: three are in use on one, two on the other. The last pod keeps the second one."""
+    works = [pod(1, 300, 3, 3000), pod(2, 600, 2, 2000), pod(200, 1000)]
+    found = poll_and_count(course(works), MARKET, 15)
+    assert found["launches"] == 2
+    assert found["gpu_hours_paid"] == pytest.approx(4 * (410 + 1200) / 3600, abs=1e-4)
+
+
 @pytest.mark.parametrize(
     ("works", "hours", "run", "paid_s", "longest_wait"),
     [
@@ -97,11 +118,11 @@ def test_one_machine_always_on_is_the_largest_and_pods_wait_for_each_other(
     assert found["wait_p99_s"] == longest_wait
 
 
-def test_both_are_the_same_for_the_same_seed_and_run_every_pod_of_a_day() -> None:
+def test_all_are_the_same_for_the_same_seed_and_run_every_pod_of_a_day() -> None:
     works, policy = standard(3, 24), to_policy(loaded_from(default_settings(15)).settings, cluster_id="x")
     found = baselines(works, policy, seed=3, hours=24)
     assert found == baselines(works, policy, seed=3, hours=24) != baselines(works, policy, seed=4, hours=24)
-    assert [each["pods_run"] for each in found.values()] == [len(works)] * 2
+    assert [each["pods_run"] for each in found.values()] == [len(works)] * 3
     assert all(each["gpu_hours_unused"] > 0 for each in found.values())
 
 

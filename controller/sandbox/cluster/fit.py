@@ -146,6 +146,15 @@ class NodeRoom:
                 del self.ports[port]
         return placed
 
+    def unwelcome(self, wish: Wish) -> int:
+        """Taints that ask the pod to go elsewhere if it can: they weigh more than what is free."""
+        if not self.taints:
+            return 0
+        return sum(
+            taint.get("effect") == "PreferNoSchedule" and not tolerates(wish.tolerations, taint)
+            for taint in self.taints
+        )
+
     def free_share(self) -> float:
         """How much of cpu and memory is free, the mean: the least allocated node is chosen."""
         shares = [

@@ -222,17 +222,18 @@ class Scheduler:
             neighbours = Neighbours(wish, self.nodes.values(), self._anti > 0, spaces)
         reasons: dict[str, int] = {}
         helped = 0
-        best: tuple[float, str] | None = None
+        best: tuple[int, float, str] | None = None
         for name, room in self.nodes.items():
             refused = refusals(wish, room, neighbours, storage if storage.matters else None)
             for reason in refused:
                 reasons[reason] = reasons.get(reason, 0) + 1
             if refused:
                 helped += could_help(refused, wish, room)
-            elif best is None or (-room.free_share(), name) < best:
-                best = (-room.free_share(), name)
+            else:
+                better = (room.unwelcome(wish), -room.free_share(), name)
+                best = better if best is None else min(best, better)
         if best is not None:
-            return self.nodes[best[1]], ""
+            return self.nodes[best[2]], ""
         return None, explain(reasons, helped, len(self.nodes))
 
     def _everywhere(self, text: str) -> str | None:

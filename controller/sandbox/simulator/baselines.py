@@ -2,12 +2,15 @@
 
 * Poll and count: every ten seconds it adds up the GPUs of pending pods, buys what is not on its way yet, and
   removes each machine that it finds idle. It buys the cheapest machine with that many GPUs which could hold the
-  first pod that the count leaves over; where no machine has as many, a largest one, as often as it takes.
+  first pod that the count leaves over; where no machine has as many, a largest one, as often as it takes. The
+  same loop that buys the fewest GPUs first, as `smallest` does, stands beside it: one rule is compared with itself.
 * Always on: one machine of the most GPUs, the cheapest that holds the most of the pods, from the beginning on.
 
 Neither runs on the sandboxes: both are worked out from event to event, with the prices, boots and billing of
 the sandboxes, and nothing ever goes wrong for them. Pods find their place at once, the longest waiting first,
-where the fewest GPUs are left over. A machine is paid from its order to its deletion, by the second.
+where kube-scheduler puts them: where most is left of CPU and memory. (Where the fewest GPUs are left over would
+flatter them: no scheduler packs like that unless it is told to, and then it does it for the controller, too.)
+A machine is paid from its order to its deletion, by the second.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from controller.cloud.verda.parsing import instance_type
 from controller.domain.policy import Policy
@@ -30,6 +33,7 @@ from controller.sandbox.simulator.workload import Work
 
 POLL = 10.0
 _MIB = 1024
+Prefers = Literal["price", "gpus"]
 
 
 class _Machine:
@@ -49,6 +53,11 @@ class _Machine:
             and self.memory >= work.memory_mib
             and holds(self.kind, work)
         )
+
+    def free_share(self) -> float:
+        """As the sandbox's scheduler counts it."""
+        kind = self.kind
+        return self.cpu / (kind.vcpus * 2000) + self.memory / (kind.memory_gib * _MIB * 2)
 
     def take(self, work: Work, sign: int = 1) -> None:
         self.works += sign
@@ -146,7 +155,7 @@ class Course:
             fitting = [one for one in ready if one.holds(work)]
             if not fitting:
                 continue
-            machine = min(fitting, key=lambda one: one.gpus)
+            machine = max(fitting, key=_Machine.free_share)
             machine.take(work)
             del self.pending[work]
             began = self.now + self._pod_start()
@@ -155,7 +164,9 @@ class Course:
             ready = [one for one in ready if one.gpus]
 
 
-def poll_and_count(course: Course, market: Sequence[Sold], most: int) -> dict[str, Any]:
+def poll_and_count(
+    course: Course, market: Sequence[Sold], most: int, prefers: Prefers = "price"
+) -> dict[str, Any]:
     """`most`: machines at once, as the pools allow."""
 
     def look() -> None:
@@ -168,7 +179,7 @@ def poll_and_count(course: Course, market: Sequence[Sold], most: int) -> dict[st
         for work in wanted:
             counted += work.gpus
             while coming < counted and len(course.machines) < most:
-                chosen = _cheapest(market, work, total - coming)
+                chosen = _chosen(market, work, total - coming, prefers)
                 course.buy(chosen)
                 coming += chosen.kind.gpus
 
@@ -176,14 +187,19 @@ def poll_and_count(course: Course, market: Sequence[Sold], most: int) -> dict[st
     return course.result()
 
 
-def _cheapest(market: Sequence[Sold], first: Work, missing: int) -> Sold:
+def _chosen(market: Sequence[Sold], first: Work, missing: int, prefers: Prefers) -> Sold:
     fitting = [one for one in market if holds(one.kind, first)]
     enough = min(missing, max(one.kind.gpus for one in fitting))
-    return min((one for one in fitting if one.kind.gpus >= enough), key=_order)
+    large = [one for one in fitting if one.kind.gpus >= enough]
+    return min(large, key=_order if prefers == "price" else _fewest_first)
 
 
 def _order(one: Sold) -> tuple[Decimal, int, str]:
     return (one.price, -one.kind.gpus, one.kind.name)
+
+
+def _fewest_first(one: Sold) -> tuple[int, Decimal, str]:
+    return (one.kind.gpus, one.price, one.kind.name)
 
 
 def always_on(course: Course, works: Sequence[Work], market: Sequence[Sold], until: float) -> dict[str, Any]:
@@ -201,7 +217,7 @@ def always_on(course: Course, works: Sequence[Work], market: Sequence[Sold], unt
 
 
 def baselines(works: Sequence[Work], policy: Policy, *, seed: int, hours: float) -> dict[str, Any]:
-    """Both, for these pods and settings, on the sandboxes' catalogue, boots and billing."""
+    """All, for these pods and settings, on the sandboxes' catalogue, boots and billing."""
     cloud, cluster = CloudSettings(), ClusterSettings()
     rows = (shown_type(k, name=n, currency="usd", rate=Decimal(1)) for n, k in load().types.items())
     market = sold(policy, map(instance_type, rows), cloud.volume_gb_month)
@@ -221,15 +237,22 @@ def baselines(works: Sequence[Work], policy: Policy, *, seed: int, hours: float)
         most = min(most, policy.limits.machines)
     return {
         "poll_and_count": poll_and_count(course(), market, most),
+        "poll_and_count_fewest_gpus": poll_and_count(course(), market, most, "gpus"),
         "always_on": always_on(course(), works, market, hours * 3600),
     }
+
+
+_SHOWN = {
+    "poll_and_count": "poll and count",
+    "poll_and_count_fewest_gpus": "poll and count, fewest GPUs first",
+}
 
 
 def words(found: dict[str, Any]) -> list[str]:
     """For people, below the result that they stand beside."""
     told = []
     for name, each in found.items():
-        what = f"one {each['machine']} always on" if "machine" in each else name.replace("_", " ")
+        what = f"one {each['machine']} always on" if "machine" in each else _SHOWN.get(name, name)
         told.append(
             f"  beside {what}: {each['pods_run']} pods ran, {each['launches']} machines bought, paid"
             f" {each['cost']:.2f} for {each['gpu_hours_paid']:.1f} GPU hours, {each['gpu_hours_unused']:.1f} of"
