@@ -54,7 +54,7 @@ class Worlds:
         self.cloud_faults = self.cloud.faults = Faults(rng=random.Random(f"{seed}-cloud-faults"))
         self.cluster_faults = Faults(rng=random.Random(f"{seed}-cluster-faults"))
         self.sky = _Side(self.cloud, self.cloud_faults, self._cloud_touched)
-        self.ground = _Side(self.cluster, self.cluster_faults, lambda request: self.turn_cluster())
+        self.ground = _Side(self.cluster, self.cluster_faults, self._cluster_touched)
         self.hear: list[Callable[[], None]] = []  # whoever looks after each step of the cloud
         self.turns = 0
         self.lag_until = 0.0  # of scheduler, controllers and kubelets
@@ -72,6 +72,10 @@ class Worlds:
     def _cloud_touched(self, request: Request) -> None:
         if request.method != "GET":
             self.turn_cloud()
+
+    def _cluster_touched(self, request: Request) -> None:
+        if request.method != "GET" or "watch" in request.query:  # a watch has timers of its own
+            self.turn_cluster()
 
     def turn_cloud(self) -> None:
         """Do what is due, tell the kubelets, and come again when more is."""
