@@ -24,8 +24,9 @@ from controller.sandbox.wire import Request, Response
 
 BEGAN = 1_800_000_000.0  # the wall clock when a simulation begins
 SHORTEST = 0.001
+EVENTS_STAY = 3600.0  # seconds, as with the real API server
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
-CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 1500, "bookmarks": 140}
+CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 140}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
 
 
@@ -145,3 +146,5 @@ class Worlds:
         for disk in [v for v in state.volumes.values() if v.destroyed and (v.meter.ended_at or 0) < before]:
             del state.volumes[disk.id]
         del state.events[:-500]
+        self.cluster.recorder.forget(self.wall() - EVENTS_STAY)
+        self.turn_cluster()
