@@ -7,6 +7,8 @@ What has to be done about a new phase is read off the record by the engine, not 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 from msgspec.structs import replace
 
@@ -22,6 +24,7 @@ from controller.planning.choice import clock
 from controller.planning.lost import is_due
 
 _MOMENTS = tuple(name for name in Machine.__struct_fields__ if name.endswith(("_at", "_since")))
+_moments = attrgetter(*_MOMENTS)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,20 +45,23 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """Follow the machine as far as what is seen carries it."""
     machine = _no_later_than(machine, now)
-    seen = msgspec.structs.replace(seen, listed_at=min(seen.listed_at, now))
+    if seen.listed_at > now:
+        seen = replace(seen, listed_at=now)
     for _ in Phase:
         after = _once(machine, seen, limits, now)
-        if after == machine:
+        if after is machine or after == machine:
             break
-        seen = msgspec.structs.replace(seen, fresh_list=False)  # each list counts once
+        if seen.fresh_list:
+            seen = replace(seen, fresh_list=False)  # each list counts once
         machine = after
     return machine
 
 
 def _no_later_than(machine: Machine, now: float) -> Machine:
     """What lies in the future was written before the clock was set back: it counts from now on."""
-    later = {name: now for name in _MOMENTS if getattr(machine, name) > now}
-    return replace(machine, **later) if later else machine
+    if max(_moments(machine)) <= now:
+        return machine
+    return replace(machine, **{name: now for name in _MOMENTS if getattr(machine, name) > now})
 
 
 def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:

@@ -22,6 +22,7 @@ PREFIX = "gpu_autoscaler_"
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._shown: object = None  # what the gauges stand for
         self.leader = self._gauge("leader", "1 while this replica holds the lease.")
         self.synced = self._gauge("synced", "1 while every watch is in step.")
         self.machines = self._gauge("machines", "Machines by pool and phase.", "pool", "phase")
@@ -97,30 +98,39 @@ class Metrics:
 
     def show(self, plan: Plan, machines: Sequence[Machine], own: Mapping[str, Own] | None = None) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
-        self.machines.clear()
-        self.gpus.clear()
-        self.waiting.clear()
-        self.power.clear()
-        for power, count in Count(one.power for one in (own or {}).values()).items():
-            self.power.labels(power).set(count)
-        for (pool, phase), count in Count((_pool(m), m.phase.value) for m in machines).items():
-            self.machines.labels(pool, phase).set(count)
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
         gpus: Count[str] = Count()
         for m in alive:
             gpus[_pool(m)] += m.gpus
-        for pool, count in gpus.items():
-            self.gpus.labels(pool).set(count)
-        for code, count in Count(e.code.value for e in plan.pods.values()).items():
-            self.waiting.labels(code).set(count)
-        self.price.set(float(sum(m.price for m in alive)))
-        self.lost.clear()
-        lost: dict[str, Decimal] = {}
+        losses: dict[str, Decimal] = {}
         for m in alive:
             if (reason := _lost(m, plan)) is not None:
-                lost[reason.value] = lost.get(reason.value, Decimal(0)) + m.price
-        for code, price in lost.items():
-            self.lost.labels(code).set(float(price))
+                losses[reason.value] = losses.get(reason.value, Decimal(0)) + m.price
+        picture = (
+            Count(one.power for one in (own or {}).values()),
+            Count((_pool(m), m.phase.value) for m in machines),
+            gpus,
+            Count(e.code.value for e in plan.pods.values()),
+            sum(m.price for m in alive),
+            losses,
+        )
+        if picture == self._shown:  # as mostly: the same gauges are not taken down and put up again
+            return
+        self._shown = picture
+        for gauge in (self.power, self.machines, self.gpus, self.waiting, self.lost):
+            gauge.clear()
+        powers, phases, _, codes, price, _ = picture
+        for power, count in powers.items():
+            self.power.labels(power).set(count)
+        for (pool, phase), count in phases.items():
+            self.machines.labels(pool, phase).set(count)
+        for pool, count in gpus.items():
+            self.gpus.labels(pool).set(count)
+        for code, count in codes.items():
+            self.waiting.labels(code).set(count)
+        self.price.set(float(price))
+        for code, lost in losses.items():
+            self.lost.labels(code).set(float(lost))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
