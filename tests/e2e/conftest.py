@@ -15,7 +15,11 @@ LONGEST = 120  # seconds; a hung peer must not hang the whole run
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes many minutes runs only where it is asked for by its marker."""
+    """The long ones first, so that no process is left alone with one at the end.
+
+    What takes many minutes runs only where it is asked for by its marker.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if config.getoption("-m"):
         return
     slow = [item for item in items if item.get_closest_marker("full") or item.get_closest_marker("soak")]

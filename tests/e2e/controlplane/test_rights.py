@@ -45,6 +45,7 @@ def gangs(admin: client.ApiClient) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("gangs")
+@pytest.mark.long
 def test_every_rule_is_used_and_nothing_else_is_asked_for(
     scene: Scene, kubelets: Kubelets, plane: ControlPlane
 ) -> None:
