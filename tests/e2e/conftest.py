@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 STAND_IN = "stand-in"  # for cluster-autoscaler, where no binary is named
-LONGEST = 120  # seconds; a hung peer must not hang the whole run
+LONGEST, LONG = 120, 240  # seconds; a hung peer must not hang the whole run
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -45,7 +45,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def bounded(request: pytest.FixtureRequest) -> Iterator[None]:
     marker = request.node.get_closest_marker("full") or request.node.get_closest_marker("soak")
-    limit = marker.kwargs["limit"] if marker else LONGEST
+    usual = LONG if request.node.get_closest_marker("long") else LONGEST
+    limit = marker.kwargs["limit"] if marker else usual
 
     def late(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"the test took longer than {limit} s")
