@@ -60,11 +60,11 @@ def test_every_rule_is_used_and_nothing_else_is_asked_for(
         scene.core.patch_namespaced_pod("helper", "default", {"metadata": {"annotations": may_go}})
         scene.pod("late", 1)
         until("the limit is told", lambda: "limit" in scene.events("late").get("NotTriggerScaleUp", ""))
-        until("the status is written", lambda: STATUS in scene.config_maps(NAMESPACE), 30)
+        until("the status is written", lambda: STATUS in scene.config_maps(NAMESPACE))
         for value, words in (("scale-up", "paused"), (None, "limit")):  # the same words again are counted
             mark = {"metadata": {"annotations": {"gpu-autoscaler/pause": value}}}
             scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, mark)
-            until(f"{words} is told last", lambda words=words: words in scene.last_event("late"), 30)
+            until(f"{words} is told last", lambda words=words: words in scene.last_event("late"))
         scene.delete_pod("late")
         scene.delete_pod("train")
         until("nothing is left in the account", scene.empty)
