@@ -28,7 +28,6 @@ KEYS = (
     "beta.kubernetes.io/x", "xnode.kubernetes.io/y", "node-restriction.kubernetes.io/x",
     "team.node-restriction.kubernetes.io/x", "k8s.io/x", "x.k8s.io/y", "node.k8s.io/x",
 )  # fmt: skip
-pytestmark = pytest.mark.xdist_group("kubelet labels")  # it is asked once
 
 
 @pytest.fixture(scope="module")
