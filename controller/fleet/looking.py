@@ -10,6 +10,7 @@ from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
 from controller.domain.resources import Resources
+from controller.fleet.dressing import dressed
 from controller.fleet.identity import node_for
 from controller.fleet.life import Seen
 from controller.fleet.sightings import Sightings
@@ -66,6 +67,7 @@ def see(
         node=node,
         doubt=bool(doubt),
         pods=view.pods_on(machine.name) if node else (),
+        dressed=machine.phase is Phase.READY or dressed(policy, machine, node),
         promised=promised(policy, machine),
         declared=policy.gpu_resources,
     )
