@@ -36,7 +36,7 @@ class Means:
     may_spend: Callable[[], bool]
     rng: random.Random
     limits: Deadlines
-    restored: Callable[[str], None]
+    restored: Callable[[str], None] = lambda _name: None
 
     def record_in(self, name: str, power: Power) -> Switched | None:
         record = self.ledger.switched.get(name)

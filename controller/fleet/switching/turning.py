@@ -5,19 +5,15 @@ How a machine is switched on stands in `rising`, how it leaves in `falling`; wha
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable
 
 from controller.cloud.protocol import Endpoints
-from controller.cluster.protocol import Writer
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.policy import Deadlines, Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched
-from controller.fleet.ledger import Ledger
-from controller.fleet.listener import Listener
-from controller.fleet.removal import HARD, SOFT, Removal
+from controller.fleet.removal import HARD, SOFT
 from controller.fleet.switching.falling import Falling
 from controller.fleet.switching.means import Means
 from controller.fleet.switching.rising import Rising
@@ -27,30 +23,11 @@ _WATCH_LAG = 10.0  # a taint that was written is not seen at once
 
 
 class Turning:
-    def __init__(
-        self,
-        *,
-        ledger: Ledger,
-        endpoints: Endpoints,
-        removal: Removal,
-        writer: Writer,
-        listener: Listener,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-        wake: Callable[[], None],
-        may_act: Callable[[], bool],
-        may_spend: Callable[[], bool],
-        rng: random.Random,
-        limits: Deadlines,
-        restored: Callable[[str], None] = lambda _name: None,
-    ) -> None:
-        self._by = Means(
-            ledger=ledger, endpoints=endpoints, removal=removal, writer=writer, listener=listener, clock=clock, sleep=sleep,
-            may_act=may_act, may_spend=may_spend, rng=rng, limits=limits, restored=restored,
-        )  # fmt: skip
-        self._rising = Rising(self._by)
-        self._falling = Falling(self._by)
-        self._tasks = Tasks(clock, wake)
+    def __init__(self, means: Means, wake: Callable[[], None]) -> None:
+        self._by = means
+        self._rising = Rising(means)
+        self._falling = Falling(means)
+        self._tasks = Tasks(means.clock, wake)
         self._tainted: dict[str, tuple[bool, float]] = {}  # by machine: put or lifted last, and when
 
     @property
