@@ -40,6 +40,7 @@ from controller.fleet.listener import Several
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import HARD, SOFT, UNSEEN, Removal
 from controller.fleet.switching.board import Switchboard
+from controller.fleet.switching.means import Means
 from controller.fleet.switching.turning import Turning
 from controller.fleet.wheel import Wheel
 from controller.join.joiner import Entry, ScriptJoiner
@@ -218,7 +219,7 @@ class Program:
 
     def _switchboard(self, endpoints: Endpoints) -> Switchboard:
         now = self.now
-        turning = Turning(
+        means = Means(
             ledger=self.ledger,
             endpoints=endpoints,
             removal=Removal(
@@ -233,7 +234,6 @@ class Program:
             listener=self.reporter,
             clock=now.wall,
             sleep=now.sleep,
-            wake=self.window.hurry,
             may_act=lambda: self.lease.held and not self._dry_run,
             may_spend=self._may_spend,
             rng=now.rng,
@@ -243,7 +243,7 @@ class Program:
         return Switchboard(
             policy=self.policy,
             ledger=self.ledger,
-            turning=turning,
+            turning=Turning(means, self.window.hurry),
             view=self.view,
             listener=self.reporter,
             clock=now.wall,

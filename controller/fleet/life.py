@@ -37,6 +37,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     node: Node | None = None
     doubt: bool = False  # some Node claims to be it and cannot be believed: nothing is concluded from that
     pods: tuple[Pod, ...] = ()
+    dressed: bool = True  # its Node carries every label that pods may select it by
     promised: Resources = {}  # the accelerators that the node must offer
     declared: frozenset[str] = frozenset()
     kept: str = ""  # why somebody wants to keep it although it is off
@@ -265,7 +266,10 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
     if node is not None and node.ready and not lack:
         if not machine.gpus_seen_at:
             return replace(machine, gpus_seen_at=now)
-        if now - machine.gpus_seen_at >= (limits.gpu_settle if seen.promised else 0):
+        # Until its labels stand there it is on its way, and counts with them: a pod that selects by one is no reason
+        # to buy another. Labels that nobody lets us write are not waited for without end.
+        settled = now - machine.gpus_seen_at >= (limits.gpu_settle if seen.promised else 0)
+        if settled and (seen.dressed or now > machine.node_ready_at + limits.gpu):
             return replace(machine, phase=Phase.READY, ready_at=now)
         return machine
     if machine.gpus_seen_at:

@@ -11,6 +11,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy
 from controller.domain.resources import Resources
+from controller.fleet.dressing import dressed
 from controller.fleet.identity import node_for
 from controller.fleet.life import Seen
 from controller.fleet.sightings import Sightings
@@ -74,6 +75,7 @@ def see(
         node=node,
         doubt=bool(doubt),
         pods=view.pods_on(machine.name) if node else (),
+        dressed=machine.phase is Phase.READY or dressed(policy, machine, node),
         promised=promised(policy, machine),
         declared=policy.gpu_resources,
         kept=_kept(policy, machine, node, view, now) if machine.stopped_at else "",
