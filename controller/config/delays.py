@@ -55,7 +55,7 @@ class Deadlines(Section):
         description="Missing GPUs are believed lost after this; 10 min, so that an upgrade of the plug-in is no loss.",
     )
     stopped: SomeTime = Field(
-        _s(600),
+        seconds(600),
         description="A machine that the cloud says is off, and whose node is not Ready, is deleted after this; 10 min, because "
         "it costs its full price, Kubernetes gives up its pods after six, and somebody may only restart it. A node that is not "
         "Ready for longer takes nothing from the disruption budget any more.",
