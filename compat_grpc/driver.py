@@ -18,6 +18,7 @@ from compat_grpc.failures import Failures
 from compat_grpc.groups import objections
 from compat_grpc.servicer import Servicer
 from compat_grpc.serving import GrpcServer
+from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.transport import Files, TlsError
 from controller.app.driver import Seat
 from controller.config.externalgrpc import ExternalGrpc
@@ -52,6 +53,7 @@ class ExternalDriver:
 
     def take(self, seat: Seat) -> None:
         self._seat = seat
+        self._seen: tuple[object, ...] = ()
         self.desk = Desk(
             seat.fleet,
             seat.wheel,
@@ -59,6 +61,7 @@ class ExternalDriver:
             leads=seat.leads,
             clock=self._clock,
             cluster_id=seat.fleet.policy.cluster_id,
+            shortfalls=Shortfalls(seat.registry),
         )
         self._show(seat.registry)
 
@@ -83,9 +86,20 @@ class ExternalDriver:
         if self._is_open and not self._warned:
             self._warned = True
             self._tell_that_it_is_open()
+        self._compare(snapshot)
         if self.server is not None and self.desk is not None:
             self._in_background(self.server.tell(not self.desk.not_serving()))
         return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        """Only where machines or nodes are other ones than at the last look."""
+        seen = (snapshot.machines, snapshot.nodes, snapshot.policy.pools)
+        if self.desk is None or self._seat is None or seen == self._seen:
+            return
+        self._seen = seen
+        for words in self.desk.shortfalls():
+            log.warning(words)
+            self._in_background(self._seat.warn("TemplatePromisedTooMuch", words))
 
     def _tell_that_it_is_open(self) -> None:
         words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"

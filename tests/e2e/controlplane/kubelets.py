@@ -35,6 +35,7 @@ class Kubelets:
         self.without_gpus = False  # until it is set back
         self.broken_gpus = 0  # of each machine that registers, so many are never offered
         self.never_join = 0  # so many of the next machines never register: their script died
+        self.memory = 1.0  # share of the usual memory that their Nodes offer
         self._started_again: set[str] = set()
         self._known: dict[str, str] = {}  # instance id -> node
         self._seen_at: dict[str, float] = {}
@@ -106,7 +107,7 @@ class Kubelets:
     def _register(self, found: dict[str, Any], join: dict[str, Any], now: float) -> None:
         room = {
             "cpu": str(found["cpu"]["number_of_cores"]),
-            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 - 1)}Gi",
+            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 * self.memory - 1)}Gi",
             "pods": "110",
             "ephemeral-storage": "80Gi",
         }
