@@ -30,6 +30,8 @@ from controller.fleet.listener import Listener
 
 log = logging.getLogger("gpu_autoscaler.grpc")
 
+_HEALTH = 1.0  # seconds, between two looks
+
 
 class ExternalDriver:
     def __init__(self, settings: ExternalGrpc, files: Files | None, *, clock: Callable[[], float]) -> None:
@@ -87,8 +89,6 @@ class ExternalDriver:
             self._warned = True
             self._tell_that_it_is_open()
         self._compare(snapshot)
-        if self.server is not None and self.desk is not None:
-            self._in_background(self.server.tell(not self.desk.not_serving()))
         return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
 
     def _compare(self, snapshot: Snapshot) -> None:
@@ -140,12 +140,22 @@ class ExternalDriver:
             raise ValueError(str(error)) from error
         address = settings.listen if not settings.listen.startswith(":") else f"[::]{settings.listen}"
         await self.server.start(address)
+        if settings.health:
+            self._in_background(self._tell_health())
         log.info(
             "serving cluster-autoscaler",
             extra={"port": self.server.port, "tls": "none" if self._files is None else "on"},
         )
 
+    async def _tell_health(self) -> None:
+        """Also while no pass of the main loop is made, because somebody else leads."""
+        while self.server is not None and self.desk is not None:
+            await self.server.tell(not self.desk.not_serving())
+            await asyncio.sleep(_HEALTH)
+
     async def stop(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
         if self.server is not None:
             await self.server.stop()
 
