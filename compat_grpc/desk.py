@@ -146,11 +146,12 @@ class Desk:
             return []
         roster = self.roster()
         nodes: dict[str, list[Node]] = {}
-        for entry in roster.keys().values():
-            machine = entry.machine
-            node = self._nodes.get(machine.intent) if machine is not None else None
-            if machine is not None and machine.phase is Phase.READY and node is not None:
-                nodes.setdefault(entry.group, []).append(node)
+        for group_id in roster.groups:
+            for entry in roster.entries(group_id):
+                machine = entry.machine
+                node = self._nodes.get(machine.intent) if machine is not None else None
+                if machine is not None and machine.phase is Phase.READY and node is not None:
+                    nodes.setdefault(group_id, []).append(node)
         before = {group_id: dict(self._offered(group_id)) for group_id in nodes}
         told = self._shortfalls.look(nodes, {group_id: self._predicted(group_id) for group_id in nodes})
         if before != {group_id: dict(self._offered(group_id)) for group_id in nodes}:

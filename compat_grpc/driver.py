@@ -85,27 +85,41 @@ class ExternalDriver:
     def decide(self, snapshot: Snapshot) -> Plan:
         """Nothing is decided here; every machine is explained."""
         self._failures.look(snapshot.machines)
-        if self._is_open and not self._warned:
+        if not self._warned:
             self._warned = True
-            self._tell_that_it_is_open()
+            for reason, words in self._warnings(snapshot.policy):
+                self._tell(reason, words)
         self._compare(snapshot)
         return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
+
+    def _warnings(self, policy: Policy) -> list[tuple[str, str]]:
+        """What people are to know from the start."""
+        found = []
+        if self._is_open:
+            words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
+            found.append(("InsecureExternalGrpc", words))
+        if policy.switches:
+            machines = ", ".join(switch.name for switch in policy.switches)
+            words = (
+                f"machines {machines} are not served to cluster-autoscaler: no pod switches one on, and none goes off for "
+                "being idle"
+            )
+            found.append(("SwitchedMachinesNotServed", words))
+        return found
 
     def _compare(self, snapshot: Snapshot) -> None:
         """Only where machines or nodes are other ones than at the last look."""
         seen = (snapshot.machines, snapshot.nodes, snapshot.policy.pools)
-        if self.desk is None or self._seat is None or seen == self._seen:
+        if self.desk is None or seen == self._seen:
             return
         self._seen = seen
         for words in self.desk.shortfalls():
-            log.warning(words)
-            self._in_background(self._seat.warn("TemplatePromisedTooMuch", words))
+            self._tell("TemplatePromisedTooMuch", words)
 
-    def _tell_that_it_is_open(self) -> None:
-        words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
+    def _tell(self, reason: str, words: str) -> None:
         log.warning(words)
         if self._seat is not None:
-            self._in_background(self._seat.warn("InsecureExternalGrpc", words))
+            self._in_background(self._seat.warn(reason, words))
 
     def _in_background(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)

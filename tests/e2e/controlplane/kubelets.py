@@ -55,10 +55,15 @@ class Kubelets:
         while not self._end.wait(POLL):
             try:
                 self._look()
-            except HTTPError:
+            except (HTTPError, OSError):  # also a cloud that is too busy to answer
                 continue
             except ApiException as error:
-                if error.status not in (429, 500, 503):  # it says those while it starts
+                if error.status not in (
+                    429,
+                    500,
+                    503,
+                    504,
+                ):  # it says those while it starts, and when it is busy
                     raise
 
     def _look(self) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from tests.e2e.controlplane.driving import Stage, group
@@ -75,12 +77,12 @@ class Books:
         try:
             for found in self._call("NodeGroups").nodeGroups:
                 self._one(found.id, listed)
-        except grpc.RpcError:
-            self._missing.clear()  # it is away just now
+            there = {each["hostname"] for each in self._stage.scene.live()} - {FOREIGN}
+        except (grpc.RpcError, OSError):
+            self._missing.clear()  # one of them is away just now
             return
         self.looks += 1
         now = time.monotonic()
-        there = {each["hostname"] for each in self._stage.scene.live()} - {FOREIGN}
         unlisted = {name for name in there if f"verda://{name}" not in listed}
         self._missing = {name: self._missing.get(name, now) for name in unlisted}
         for name, since in self._missing.items():
@@ -100,6 +102,15 @@ class Books:
         else:
             self.broken.append(f"target {after} of {group_id}, and {len(counting)} are listed")
         listed |= {i.id for i in instances}
+
+
+def tried(act: Callable[[], None]) -> bool:
+    """False where the API server, or the cloud, is away just now."""
+    try:
+        act()
+    except (ApiException, HTTPError, OSError):
+        return False
+    return True
 
 
 @pytest.mark.soak(limit=int(MINUTES * 60 + 1200))
@@ -125,7 +136,7 @@ def test_whatever_happens_targets_lists_and_machines_agree(
                 books.look()
                 assert not judge.broken + books.broken, judge.broken + books.broken
                 time.sleep(mayhem.pause())
-            mayhem.calm()
+            until("everything is taken back", lambda: tried(mayhem.calm), 120)
             until(
                 "the account holds nothing of ours any more",
                 lambda: [each["hostname"] for each in scene.state()["instances"]] == [FOREIGN],
