@@ -44,6 +44,7 @@ class Kubelets:
         self.sliced: int | None = None  # so many GPUs are offered by each machine, whatever it has
         self.broken_gpus = 0  # of each machine that registers, so many are never offered
         self.never_join = 0  # so many of the next machines never register: their script died
+        self.memory = 1.0  # share of the usual memory that their Nodes offer
         self._started_again: set[str] = set()
         self._known: dict[str, str] = {}  # instance id -> node
         self._seen_at: dict[str, float] = {}
@@ -63,10 +64,15 @@ class Kubelets:
         while not self._end.wait(POLL):
             try:
                 self._look()
-            except HTTPError:
+            except (HTTPError, OSError):  # also a cloud that is too busy to answer
                 continue
             except ApiException as error:
-                if error.status not in (429, 500, 503):  # it says those while it starts
+                if error.status not in (
+                    429,
+                    500,
+                    503,
+                    504,
+                ):  # it says those while it starts, and when it is busy
                     raise
 
     def _look(self) -> None:
@@ -116,7 +122,7 @@ class Kubelets:
     def _register(self, found: dict[str, Any], join: Join, now: float) -> None:
         room = {
             "cpu": str(found["cpu"]["number_of_cores"]),
-            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 - 1)}Gi",
+            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 * self.memory - 1)}Gi",
             "pods": "110",
             "ephemeral-storage": "80Gi",
         }
