@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 
 # What tests of gRPC leave behind crashes the process when it is freed under another event loop, or from a captured log
 # record after gRPC has ended: they have a process and one loop of their own, and no records.
-GRPC := $(BIN)/python -m pytest -p no:logging -W ignore:Unknown -m "not life and not kills" tests/compat_grpc \
+GRPC := $(BIN)/python -m pytest -p no:logging -W ignore:Unknown -m "not life" tests/compat_grpc \
 	-o asyncio_default_test_loop_scope=session -o asyncio_default_fixture_loop_scope=session
 
 .PHONY: demo test lives lint proto e2e e2e-full soak soak-real mutants bench bench-planner bench-real clean
@@ -25,7 +25,7 @@ demo: $(STAMP)
 test lives: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not life and not kills" --ignore tests/compat_grpc
+	$(BIN)/python -m pytest --numprocesses 4 --dist worksteal -m "not life" --ignore tests/compat_grpc
 	$(GRPC)
 
 # Whole lives of machines, each with a fault in it: the real program over HTTP. About two minutes.
@@ -55,7 +55,7 @@ SOAK_SEED ?= 0
 soak: $(STAMP)
 	$(BIN)/verda-gpu-autoscaler simulate --seeds $(SOAK_DAYS) --seed $(SOAK_SEED) --hours 24 --faults harsh --json
 	EVERY_AWAIT=1 $(BIN)/python -m pytest -s tests/simulator/test_simulator_every_await.py
-	KILLED=200 $(BIN)/python -m pytest -s -m kills tests/simulator/test_simulator_killed_processes.py
+	KILLED=200 $(BIN)/python -m pytest -s tests/simulator/test_simulator_killed_processes.py
 
 # On a real control plane: random trouble for SOAK_MINUTES (20); SOAK_SEED repeats a course of events.
 soak-real: $(STAMP)

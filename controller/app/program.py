@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 
 from msgspec.structs import replace
 
 from controller.app.driver import Driver, Seat
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
+from controller.app.leading import lead
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
+from controller.app.orphans import Orphans
 from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
 from controller.app.window import Window
@@ -29,7 +31,6 @@ from controller.config.load import Loaded
 from controller.config.starting import starting_digest
 from controller.domain import names
 from controller.domain.policy import Policy
-from controller.fleet import sweep
 from controller.fleet.account import Account
 from controller.fleet.engine import Fleet
 from controller.fleet.flights import Flights
@@ -81,8 +82,6 @@ class Program:
         self.now = now
         self.cloud = cloud
         self._joiner = joiner
-        self._cloud = cloud
-        self._now = now
         self._dry_run = dry_run
         timing = _timing(loaded)
         self.window = Window(timing.quiet, timing.longest, now.monotonic)
@@ -175,7 +174,7 @@ class Program:
             clock=now.wall,
             monotonic=now.monotonic,
             sleep=now.sleep,
-            sweep=self._sweep,
+            sweep=lambda: self.orphans.sweep(),
             deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
             cloud_health=cloud.health,
             decide=make_plan if driver is None else driver.decide,
@@ -187,10 +186,17 @@ class Program:
         if driver is not None:
             self._hand_over(driver)
         self._grounded: asyncio.Task[None] | None = None
-        self._doubtful: set[str] = set()
+        self.orphans = Orphans(
+            cloud=cloud,
+            ledger=self.ledger,
+            fleet=self.fleet,
+            flights=self.flights,
+            cluster_id=lambda: self.policy.cluster_id,
+            problem=self.loop.problem,
+        )
 
     def _hand_over(self, driver: Driver) -> None:
-        now = self._now
+        now = self.now
         driver.take(
             Seat(
                 fleet=self.fleet,
@@ -211,14 +217,14 @@ class Program:
         return self.loop.not_ready() or (self.driver.not_ready() if self.driver is not None else "")
 
     def _switchboard(self, endpoints: Endpoints) -> Switchboard:
-        now = self._now
+        now = self.now
         turning = Turning(
             ledger=self.ledger,
             endpoints=endpoints,
             removal=Removal(
                 view=self.view,
                 writer=self.writer,
-                cloud=self._cloud,
+                cloud=self.cloud,
                 clock=now.wall,
                 sleep=now.sleep,
                 identify=lambda _machine, node: node,  # by its name alone, which the settings tell
@@ -301,51 +307,13 @@ class Program:
         await self.flights.stop(0)
 
     async def _lead(self) -> None:
-        """Compete for the lease, and say for whom we wait where it takes long."""
-        waiting = asyncio.create_task(self._tell_of_waiting(), name="waiting")
-        try:
-            await self.lease.run()
-        finally:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-
-    async def _tell_of_waiting(self) -> None:
-        renew = self.loaded.settings.lease.renew.total_seconds()
-        periods, told = 0, ""
-        while True:
-            await self._now.sleep(renew)
-            if self.lease.held:
-                periods, told = 0, ""
-                continue
-            periods += 1
-            holder = self.lease.holder or "nobody known"
-            if periods >= 2 and holder != told:
-                log.info("waiting for the lease", extra={"holder": holder, "problem": self.lease.error})
-                told = holder
-
-    async def _sweep(self) -> None:
-        orphans = await sweep.find(
-            self._cloud,
-            self.policy.cluster_id,
-            self.ledger.machines,
-            self.fleet.inventory,
-            self.flights.launching,
-        )
-        for script in orphans.scripts:
-            log.info("script without a machine is removed", extra={"script": script.name})
-        for disk in orphans.disks:
-            log.warning("disk without a machine is removed", extra={"disk": disk.name})
-        refused = await sweep.remove(self._cloud, orphans, self.flights.may_act)
-        told = {*orphans.doubtful, *refused}
-        for sentence in self._doubtful - told:
-            self.loop.problem(sentence, None)
-        for sentence in sorted(told):
-            self.loop.problem(sentence, sentence)
-        self._doubtful = told
+        await lead(self.lease, lambda: self.loaded.settings.lease.renew.total_seconds(), self.now.sleep)
 
     # -- life -----------------------------------------------------------------------------------
 
-    async def run(self, listen: str | None, beside: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def run(
+        self, listen: str | None, beside: Callable[[], Coroutine[None, None, None]] | None = None
+    ) -> None:
         """Run until cancelled; always ends in order. `beside` runs as long: it reads changed settings."""
         if listen is not None:
             try:
@@ -364,7 +332,7 @@ class Program:
         watching = asyncio.create_task(self.view.run(), name="watches")
         leading = asyncio.create_task(self._lead(), name="lease") if not self._dry_run else None
         deciding = asyncio.create_task(self.loop.run(), name="loop")
-        reading = asyncio.ensure_future(beside()) if beside is not None else None
+        reading = asyncio.create_task(beside(), name="settings") if beside is not None else None
         parts = [task for task in (watching, leading, deciding) if task is not None]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -372,25 +340,23 @@ class Program:
                 if task.done() and not task.cancelled() and task.exception() is not None:
                     raise RuntimeError(f"{task.get_name()} ended") from task.exception()
         finally:
-            if reading is not None:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
+            await _over(reading)
             await self._end(watching, leading, deciding)
 
     async def _end(
-        self, watching: asyncio.Task[None], leading: asyncio.Task[None] | None, deciding: asyncio.Task[None]
+        self,
+        watching: asyncio.Task[None],
+        leading: asyncio.Task[None] | None,
+        deciding: asyncio.Task[None] | None = None,
     ) -> None:
+        """Nothing is decided any more, then orders on the wire end, then the lease is given back."""
         if self.driver is not None:
             await self.driver.stop()
-        deciding.cancel()
-        await asyncio.gather(deciding, return_exceptions=True)
-        if leading is not None:
-            if self.fleet.rebuilt:
-                await self.fleet.stop(STOP_PATIENCE)
-            leading.cancel()
-            await asyncio.gather(leading, return_exceptions=True)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        await _over(deciding)
+        if leading is not None and self.fleet.rebuilt:  # else the ledger may be somebody else's by now
+            await self.fleet.stop(STOP_PATIENCE)
+        await _over(leading)
+        await _over(watching)
         for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
             await endpoints.close()
         await self.server.stop()
@@ -402,7 +368,7 @@ class Program:
         try:
             async with asyncio.timeout(ONCE_PATIENCE):
                 while not await self.loop.look():
-                    await self._now.sleep(0.2)
+                    await self.now.sleep(0.2)
                     for task in (watching, leading):
                         if task is not None and task.done():
                             raise Ends(UNREACHABLE, "the cluster cannot be watched")
@@ -412,14 +378,13 @@ class Program:
                 why.append(f"nothing was decided: {self.lease.holder} holds the lease")
             raise Ends(UNREACHABLE, *why) from error
         finally:
-            if leading is not None:
-                await self.fleet.stop(STOP_PATIENCE)
-                leading.cancel()
-                await asyncio.gather(leading, return_exceptions=True)
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
-                await endpoints.close()
+            await self._end(watching, leading)
+
+
+async def _over(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _timing(loaded: Loaded) -> Timing:
