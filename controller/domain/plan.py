@@ -104,12 +104,12 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
 class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):
     """Write down since when this machine's node is idle, or (None) that it no longer is.
 
-    `avoid`: the scheduler is asked to prefer other nodes, so that its cooldown can end.
+    `avoid`: the scheduler is asked to prefer other nodes, so that its cooldown can end; or (False) no longer.
     """
 
     machine: str
     since: float | None
-    avoid: bool = False
+    avoid: bool | None = None  # None: as it is
 
 
 class KeepAfterAll(msgspec.Struct, frozen=True, kw_only=True):

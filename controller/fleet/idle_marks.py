@@ -30,7 +30,7 @@ _ROUNDED = 0.001  # marks are written in whole milliseconds
 class _Mark:
     text: str | None  # None: not idle
     at: float  # when it was wished, later when it was written
-    avoid: bool = False  # the scheduler is to prefer other nodes
+    avoid: bool | None = None  # whether the scheduler is to prefer other nodes; None: as it is
     written: bool = False
 
 
@@ -47,19 +47,19 @@ class IdleMarks:
     def __len__(self) -> int:
         return len(self._marks)
 
-    def mark(self, name: str, since: float | None, avoid: bool = False) -> None:
-        """Idle since then, or not idle (None); `avoid`: as long as it is, other nodes are better for pods."""
+    def mark(self, name: str, since: float | None, avoid: bool | None = None) -> None:
+        """Idle since then, or not idle (None); `avoid`: whether other nodes are better for pods; None: as it is."""
         text = (
             None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
         )
         known = self._marks.get(name)
-        if known is None or known.text != text or (avoid and not known.avoid):
-            self._marks[name] = _Mark(text, self._clock(), avoid)
+        if known is None or known.text != text or avoid not in (None, known.avoid):
+            self._marks[name] = _Mark(text, self._clock(), False if text is None else avoid)
         self._write(name)
 
     def cleared(self, name: str) -> None:
         """A removal that was called off took it away."""
-        self._marks[name] = _Mark(None, self._clock(), written=True)
+        self._marks[name] = _Mark(None, self._clock(), avoid=False, written=True)
 
     def forget(self, name: str) -> None:
         self._marks.pop(name, None)
@@ -84,7 +84,7 @@ class IdleMarks:
     def shown(self, node: Node, view: View) -> Node:
         """The Node with the mark that it will have, and the taint."""
         mark = self._marks.get(node.name)
-        if mark is not None and mark.avoid is not node.has_taint(SOFT.key, SOFT.effect):
+        if mark is not None and mark.avoid not in (None, node.has_taint(SOFT.key, SOFT.effect)):
             taints = tuple(taint for taint in node.taints if taint != SOFT)
             node = replace(node, taints=(*taints, SOFT) if mark.avoid else taints)
         has = node.annotations.get(names.NODE_IDLE_SINCE)
@@ -107,9 +107,8 @@ class IdleMarks:
 
     async def _until_written(self, name: str) -> None:
         while (mark := self._marks.get(name)) is not None and not mark.written and self._may_act():
-            if (
-                mark.text is None
-            ):  # the mark goes last: it tells whoever leads next that something is to be done
+            if mark.avoid is False:
+                # The mark goes last: it tells whoever leads next that something is to be done.
                 await self._writer.taint(name, remove=(SOFT,))
             await self._writer.annotate(name, {names.NODE_IDLE_SINCE: mark.text})
             if mark.avoid and self._marks.get(name) is mark and self._may_act():

@@ -27,7 +27,7 @@ from controller.planning.elsewhere import Elsewhere
 from controller.planning.protection import blockers, in_use, paused
 from controller.planning.room import Room
 from controller.planning.sites import node_of
-from controller.planning.steering import Cooling, is_avoided, to_avoid
+from controller.planning.steering import Idle, is_avoided, steered
 from controller.planning.waits import reasons_to_wait
 
 LATEST = 4102444800.0  # the year 2100
@@ -54,14 +54,14 @@ class _Found:
         default_factory=list
     )  # idle since, and why it goes
     busy: list[tuple[Machine, Node]] = field(default_factory=list)
-    cooling: list[Cooling] = field(default_factory=list)
+    idle: list[Idle] = field(default_factory=list)
 
-    def avoid(self, asked: Sequence[MarkIdle]) -> None:
+    def steer(self, asked: Sequence[MarkIdle]) -> None:
         """In place of the marks that were to be written anyway."""
         if not asked:
             return
-        avoided = {action.machine for action in asked}
-        self.actions = [a for a in self.actions if not isinstance(a, MarkIdle) or a.machine not in avoided]
+        new = {action.machine for action in asked}
+        self.actions = [a for a in self.actions if not isinstance(a, MarkIdle) or a.machine not in new]
         self.actions += asked
 
 
@@ -116,7 +116,7 @@ def decide(
         action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), stays)
         if action is not None:
             _empty(found, allowance, action)
-    found.avoid(to_avoid(snapshot, found.cooling, alive))
+    found.steer(steered(snapshot, found.idle, found.told, alive))
     if shut is not None and (change := hours_change(snapshot)) is not None:
         found.wake.append(change)
     return found.actions, found.told, min(found.wake, default=None)
@@ -152,7 +152,7 @@ def _judge(
     if since is None or since > snapshot.now:
         since = snapshot.now
         found.actions.append(MarkIdle(machine=machine.name, since=since))
-    marked = since
+    found.idle.append(Idle(machine, node, since, paused(snapshot, node, "scale-down", machine.pool)))
     # It cannot be idle for longer than it is ready.
     since = min(snapshot.now, max(since, machine.ready_at))
     if stays is not None and stays.code is not Reason.HEADROOM:
@@ -168,8 +168,6 @@ def _judge(
     at_once = machine.surplus or old is not None
     waits = reasons_to_wait(snapshot, machine, since, at_once=at_once or drains_idle(snapshot))
     if waits:
-        if not paused(snapshot, node, "scale-down", machine.pool):
-            found.cooling.append(Cooling(machine, node, marked))
         told[machine.name] = waits[0][1]
         found.wake.append(waits[0][0])
         if (end := expires_at(snapshot, machine)) is not None and end > snapshot.now:

@@ -5,44 +5,54 @@ next small pod goes to the largest machine that nobody needs any more, its coold
 without end while fuller machines have room. A taint PreferNoSchedule weighs three times as much (TaintToleration),
 and keeps no pod away that fits nowhere else: nothing more is bought because of it.
 
-Not avoided is what stays anyway: machines of a pool's minimum, what is paused, and the user's own machines, which
-had better be used than bought ones.
+Not avoided, or no longer, is what stays anyway: machines of a pool's minimum, what is paused or must not be
+disrupted, what is kept free; and the user's own machines, which had better be used than bought ones.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import MarkIdle, Snapshot
+from controller.domain.plan import Explanation, MarkIdle, Snapshot
+from controller.domain.reason import Reason
 from controller.planning.own import is_own
 
+_GOES_LATER = (Reason.COOLDOWN, Reason.MIN_AGE, Reason.PAID)
+_STAYS = (Reason.MIN_SIZE, Reason.DO_NOT_DISRUPT, Reason.PAUSED, Reason.HEADROOM, Reason.POOL_REMOVED)
 
-class Cooling(NamedTuple):
-    """An idle machine that goes later, and since when it is marked idle."""
+
+class Idle(NamedTuple):
+    """An idle machine, and since when it is marked so."""
 
     machine: Machine
     node: Node
     since: float
+    paused: bool
 
 
 def is_avoided(node: Node) -> bool:
     return node.has_taint(names.TAINT_IDLE, "PreferNoSchedule")
 
 
-def to_avoid(snapshot: Snapshot, cooling: Iterable[Cooling], alive: Sequence[Machine]) -> list[MarkIdle]:
-    """`alive`: every machine; of each pool as many stay as its minimum asks for."""
-    new = [one for one in cooling if not (is_avoided(one.node) or is_own(one.machine))]
-    if not new:
-        return []
+def steered(
+    snapshot: Snapshot, idle: Iterable[Idle], told: Mapping[str, Explanation], alive: Sequence[Machine]
+) -> list[MarkIdle]:
+    """`told`: what was decided about each; `alive`: every machine, of which a pool's minimum stays."""
     ready = Counter(machine.pool for machine in alive if machine.phase is Phase.READY)
     least = {pool.name: pool.min for pool in snapshot.policy.pools}
-    return [
-        MarkIdle(machine=one.machine.name, since=one.since, avoid=True)
-        for one in new
-        if ready[one.machine.pool] > least.get(one.machine.pool, 0)
-    ]
+    asked = []
+    for machine, node, since, paused in idle:
+        if is_own(machine):
+            continue
+        code, avoided = told[machine.name].code, is_avoided(node)
+        spare = ready[machine.pool] > least.get(machine.pool, 0)
+        if code in _GOES_LATER and spare and not paused and not avoided:
+            asked.append(MarkIdle(machine=machine.name, since=since, avoid=True))
+        elif avoided and (code in _STAYS or paused):
+            asked.append(MarkIdle(machine=machine.name, since=since, avoid=False))
+    return asked

@@ -17,6 +17,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from controller.fleet.account import BELIEVED_AFTER
+from controller.fleet.removal import SOFT
 from controller.planning.planner import plan as make_plan
 from tests.fleet.fakes import Account, make_pod
 from tests.fleet.scene import POOL, Controller, World
@@ -373,7 +374,7 @@ async def test_a_restart_takes_the_marks_of_a_removal_off_a_machine_that_was_see
     again = world.start()
     await world.run(again, 10)
     assert again.only.phase is Phase.READY
-    assert world.town.nodes[machine.name].taints == ()
+    assert world.town.nodes[machine.name].taints == (SOFT,)  # idle, and no more than that
     assert not again.only.drain_at
 
 

@@ -19,6 +19,7 @@ from controller.domain.reason import Reason
 from controller.fleet.cleanup import Cleanup, read
 from controller.fleet.ledger import KEY, LedgerError
 from controller.fleet.orphans import survey
+from controller.fleet.removal import SOFT
 from tests.fleet.fakes import Account
 from tests.fleet.scene import Controller, World
 from tests.fleet.test_fleet_account import TOLD, at_work, back, draining, goes_on, moved, silent
@@ -470,7 +471,7 @@ async def test_a_drain_under_way_is_called_off_there_and_its_machine_takes_pods(
     await world.run(controller, 120)
     assert len(controller.hands.did("evict")) <= before + 1  # one may have been on its way
     assert controller.only.phase is Phase.READY
-    assert world.town.nodes[machine.name].taints == ()
+    assert world.town.nodes[machine.name].taints == (SOFT,)  # idle, and no more than that
     world.town.add_pod("next")
     await world.run(controller, 30)
     assert world.town.pods["default/next"].node == machine.name
@@ -485,7 +486,7 @@ async def test_so_is_one_that_another_process_began() -> None:
     await world.run(again, 120)
     assert again.hands.did("evict") == []
     assert again.only.phase is Phase.READY
-    assert world.town.nodes[machine.name].taints == ()
+    assert world.town.nodes[machine.name].taints == (SOFT,)  # idle, and no more than that
 
 
 async def test_a_removal_that_has_come_to_its_delete_waits_for_our_own_account() -> None:

@@ -13,6 +13,7 @@ from controller.domain.kube import DisruptionBudget, PodDeviceClaim, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused, Unknown
 from controller.domain.reason import Reason
+from controller.fleet.removal import SOFT
 from tests.fleet.fakes import make_node, make_pod
 from tests.fleet.scene import Controller, World
 
@@ -145,7 +146,7 @@ async def test_a_pod_that_the_watch_shows_too_late_stops_the_delete_and_is_evict
     await retired(world, controller, machine, 30)
     assert not controller.hands.did("delete", "evict")
     assert controller.only.phase is Phase.READY
-    assert world.town.nodes[machine.name].taints == ()
+    assert world.town.nodes[machine.name].taints == (SOFT,)  # idle
     assert controller.heard.of("called_off") == ["in_use"]
     controller.hands.not_shown_yet.clear()
     await retired(world, controller, machine)
@@ -200,7 +201,7 @@ async def test_a_disruption_budget_is_waited_for_and_named_in_the_end() -> None:
     assert not controller.hands.did("delete")
     assert controller.heard.of("called_off") == ["pdb"]
     assert 5 < len(controller.hands.did("evict")) < 200
-    assert world.town.nodes[machine.name].taints == ()
+    assert world.town.nodes[machine.name].taints == (SOFT,)  # idle
 
 
 async def test_a_disruption_budget_is_named_while_it_holds_a_drain_up_and_no_longer() -> None:

@@ -83,6 +83,24 @@ def test_what_is_beyond_a_pools_minimum_is_avoided(machines: int, expected: list
     assert [name for name, _ in avoided(decided)] == expected
 
 
+@pytest.mark.parametrize(
+    ("what", "snapshot"),
+    [
+        (
+            "is the minimum that is left",
+            seen(eight(taints=(IDLE_TAINT,), seconds=700), policy=policy(pool(min=1))),
+        ),
+        ("must not be disrupted", seen(eight(taints=(IDLE_TAINT,), notes=KEPT))),
+        ("is paused after its cooldown", seen(eight(taints=(IDLE_TAINT,), notes=PAUSED, seconds=700))),
+        ("is paused in its cooldown", seen(eight(taints=(IDLE_TAINT,), notes=PAUSED))),
+    ],
+)
+def test_what_stays_after_all_is_welcome_again(what: str, snapshot: Snapshot) -> None:
+    (mark,) = [a for a in plan(snapshot).actions if isinstance(a, MarkIdle)]
+    assert (mark.machine, mark.avoid) == (NAME, False), what
+    assert mark.since is not None
+
+
 def test_the_taint_comes_off_when_a_pod_uses_it_even_if_the_mark_is_gone() -> None:
     decided = plan(seen(eight(seconds=None, taints=(IDLE_TAINT,)), pods=(BUSY,)))
     assert [a for a in decided.actions if isinstance(a, MarkIdle)] == [MarkIdle(machine=NAME, since=None)]
