@@ -20,6 +20,7 @@ from controller.app.start import prepare
 from controller.config.dialects.flags import parse_flags
 from controller.config.load import Loaded, load
 from controller.domain.machine import Phase
+from controller.domain.resources import GPU
 from controller.report.plan_json import plan_lines
 from controller.sandbox.cluster.join import Defaults
 from controller.sandbox.demo.stage import NAMESPACE, QUICK, Stage, merged
@@ -147,9 +148,14 @@ class Old:
         self.id = next(i["id"] for i in (await self.stage.bill())["instances"] if i["hostname"] == hostname)
 
     async def registered(self) -> None:
+        """As one that has been at work for long: its GPUs are usable, and nothing about its Node changes any more."""
+
         async def check() -> bool:
             nodes = (await self.stage.get("/api/v1/nodes"))["items"]
-            return any(node["metadata"]["name"] == self.hostname for node in nodes)
+            found = [one for one in nodes if one["metadata"]["name"] == self.hostname]
+            return any(
+                GPU in one["status"].get("allocatable", {}) and not one["spec"].get("taints") for one in found
+            )
 
         await until(f"{self.hostname} is registered", check)
 
@@ -241,7 +247,8 @@ async def would_buy(
     finally:
         await connection.close()
         await cloud.close()
-    assert await _marks_of_acts(stage) == before
+    after = await _marks_of_acts(stage)
+    assert after == before, f"{after}\n{before}"
     await stage.delete("/api/v1/namespaces/default/pods/asked")
     return "\n".join(plan_lines(program.loop.plan, program.fleet.catalogue.currency))
 
