@@ -42,9 +42,9 @@ async def test_in_another_project_nothing_is_bought_and_nothing_removed(tmp_path
         await until("the pod is told", told)
         status = lived.program.loop.status()
         assert "credentials" in status["reports"]["project"]
-        assert (
-            status["refusals"] == []
-        )  # that it is about every offer needs no row for each, renewed at every look
+        # That it is about every offer needs no row for each, renewed at every look. An order that was refused in
+        # the moment between the new credentials and the doubt may have left rows that are not.
+        assert [row for row in status["refusals"] if row["reason"] == Reason.VANISHED.value] == []
         for _ in range(30):  # ten times as long as it takes to believe that a machine vanished
             await asyncio.sleep(0.2)
             assert [m.phase.value for m in lived.program.fleet.machines()] == ["ready"]
