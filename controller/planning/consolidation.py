@@ -21,6 +21,7 @@ from controller.planning.ageing import outdated
 from controller.planning.elsewhere import moves
 from controller.planning.fit import asks
 from controller.planning.gangs import membership
+from controller.planning.lost import is_for_good
 from controller.planning.protection import blockers, movable, uses_gpus
 from controller.planning.room import Room
 from controller.planning.sites import usable
@@ -43,7 +44,12 @@ def empty_one(
 ) -> Retire | None:
     """The first of the busy machines that can be emptied. `stays` names what is kept as it is, and free."""
     policy = snapshot.policy
-    staying = Counter(m.pool for m in snapshot.machines if m.phase is Phase.READY)
+    nodes = {node.name: node for node in snapshot.nodes}
+    staying = Counter(
+        m.pool
+        for m in snapshot.machines
+        if m.phase is Phase.READY and not is_for_good(snapshot, m, nodes.get(m.name))
+    )
     going_soon = {m.name for m in snapshot.machines if outdated(snapshot, m) is not None}
     # What is free in these is to stay free: whatever is emptied or filled there is bought again.
     free = {entry.pool for entry in policy.headroom if entry.gpus}

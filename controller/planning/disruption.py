@@ -15,7 +15,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.windows import change_after, open_at
-from controller.planning.lost import silent_for_long
+from controller.planning.lost import is_for_good
 
 REASONS = (Reason.IDLE, Reason.EXPIRED, Reason.DRIFTED, Reason.CONSOLIDATION)
 
@@ -42,7 +42,9 @@ class Allowance:
         self._lost = {
             m.name
             for m in alive
-            if m.phase is Phase.READY and _is_lost(m, nodes) and not _for_good(snapshot, m, nodes.get(m.name))
+            if m.phase is Phase.READY
+            and _is_lost(m, nodes)
+            and not is_for_good(snapshot, m, nodes.get(m.name))
         }
 
     def refuses(self, reason: Reason, machine: str) -> str:
@@ -80,11 +82,6 @@ def closed(snapshot: Snapshot) -> Explanation | None:
 
 def hours_change(snapshot: Snapshot) -> float | None:
     return change_after((*snapshot.policy.windows, *snapshot.policy.not_during), snapshot.now)
-
-
-def _for_good(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool:
-    silent = node is not None and silent_for_long(node, snapshot.policy.deadlines, snapshot.now)
-    return bool(machine.stopped_at) or silent
 
 
 def _is_lost(machine: Machine, nodes: Mapping[str, Node]) -> bool:

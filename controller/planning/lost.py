@@ -43,6 +43,12 @@ def silent_for_long(node: Node, limits: Deadlines, now: float) -> bool:
     return not node.ready and node.ready_since is not None and now > node.ready_since + limits.stopped
 
 
+def is_for_good(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool:
+    """Whether nobody can count on it: the cloud says that it is off, or its Node is silent for long."""
+    silent = node is not None and silent_for_long(node, snapshot.policy.deadlines, snapshot.now)
+    return bool(machine.stopped_at) or silent
+
+
 def changes_at(snapshot: Snapshot, machine: Machine, node: Node | None) -> float | None:
     """When time alone makes it lost for good, where it is not that yet."""
     since = machine.stopped_at or (node.ready_since if node is not None and not node.ready else None)

@@ -8,7 +8,7 @@ is never evicted: the machine stays. Work that uses GPUs is moved only by a cons
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -107,8 +107,14 @@ def decide(
     elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot, alive, nodes)
+    # Of those that are Ready by the record; one that still boots may fail.
+    lasting = {
+        m.name
+        for m in alive
+        if m.phase is Phase.READY and not lost.is_for_good(snapshot, m, nodes.get(m.name))
+    }
     if elsewhere is not None:
-        _take_in_order(snapshot, found, allowance, elsewhere, alive)
+        _take_in_order(snapshot, found, allowance, elsewhere, alive, lasting)
     calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)
     if calm:
         busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
@@ -116,7 +122,8 @@ def decide(
         action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), stays)
         if action is not None:
             _empty(found, allowance, action)
-    found.steer(steered(snapshot, found.idle, found.told, alive))
+    pools = Counter(m.pool for m in alive if m.name in lasting)
+    found.steer(steered(snapshot, found.idle, found.told, pools))
     if shut is not None and (change := hours_change(snapshot)) is not None:
         found.wake.append(change)
     return found.actions, found.told, min(found.wake, default=None)
@@ -220,12 +227,15 @@ def _take_in_order(
     allowance: Allowance,
     elsewhere: Elsewhere,
     alive: Sequence[Machine],
+    lasting: Collection[str],
 ) -> None:
-    # A machine that still boots may fail, so it does not stand in for one of the minimum.
-    staying = Counter(m.pool for m in alive if m.phase is Phase.READY)
+    # A machine that is lost for good does not stand in for one of the minimum; it goes itself where there are more.
+    staying = Counter(m.pool for m in alive if m.name in lasting)
+    with_lost = Counter(m.pool for m in alive if m.phase is Phase.READY)
     told = found.told
     for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
-        if (least := _below_minimum(snapshot, machine, why, staying, alive)) is not None:
+        counted = staying if machine.name in lasting else with_lost
+        if (least := _below_minimum(snapshot, machine, why, counted, alive)) is not None:
             told[machine.name] = least
         elif refused := allowance.refuses(why.code, machine.name):
             told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
@@ -235,7 +245,8 @@ def _take_in_order(
             )
         else:
             allowance.take(why.code, machine.name)
-            staying[machine.pool] -= 1
+            staying[machine.pool] -= machine.name in lasting
+            with_lost[machine.pool] -= 1
             told[machine.name] = why
             found.actions.append(Retire(machine=machine.name, reason=why.code, message=why.message))
 

@@ -11,13 +11,12 @@ disrupted, what is kept free; and the user's own machines, which had better be u
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from controller.domain import names
 from controller.domain.kube import Node
-from controller.domain.machine import Machine, Phase
+from controller.domain.machine import Machine
 from controller.domain.plan import Explanation, MarkIdle, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.own import is_own
@@ -40,17 +39,16 @@ def is_avoided(node: Node) -> bool:
 
 
 def steered(
-    snapshot: Snapshot, idle: Iterable[Idle], told: Mapping[str, Explanation], alive: Sequence[Machine]
+    snapshot: Snapshot, idle: Iterable[Idle], told: Mapping[str, Explanation], lasting: Mapping[str, int]
 ) -> list[MarkIdle]:
-    """`told`: what was decided about each; `alive`: every machine, of which a pool's minimum stays."""
-    ready = Counter(machine.pool for machine in alive if machine.phase is Phase.READY)
+    """`told`: what was decided about each; `lasting`: by pool, machines that its minimum can count on."""
     least = {pool.name: pool.min for pool in snapshot.policy.pools}
     asked = []
     for machine, node, since, paused in idle:
         if is_own(machine):
             continue
         code, avoided = told[machine.name].code, is_avoided(node)
-        spare = ready[machine.pool] > least.get(machine.pool, 0)
+        spare = lasting.get(machine.pool, 0) > least.get(machine.pool, 0)
         if code in _GOES_LATER and spare and not paused and not avoided:
             asked.append(MarkIdle(machine=machine.name, since=since, avoid=True))
         elif avoided and (code in _STAYS or paused):

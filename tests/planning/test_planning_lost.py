@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.domain.plan import MarkIdle, Plan, Retire, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import NOW, machine, node, pod, policy, world
+from tests.planning.worlds import NOW, machine, node, pod, policy, pool, world
 
 IDLE = tuple(f"home-a100-{letter * 10}" for letter in "abcd")
 SICK = tuple(f"home-a100-{letter * 10}" for letter in "wxyz")
@@ -129,3 +129,19 @@ def test_a_silent_machine_without_work_is_idle_and_goes_as_every_other() -> None
     idle = {"gpu-autoscaler/idle-since": "2026-11-18T00:00:00+00:00"}
     snapshot = beside({"ready_since": LONG, "annotations": idle}, budget="100%")
     assert SICK[0] in gone(plan(replace(snapshot, pods=())))
+
+
+@pytest.mark.parametrize("sick", [{"ready_since": LONG}, {"ready_since": NOW - 30, "stopped_at": NOW - 60}])
+def test_a_machine_that_is_lost_for_good_never_stands_in_for_one_of_the_minimum(sick: dict[str, Any]) -> None:
+    snapshot = replace(beside(dict(sick)), policy=policy(pool(min=3), disruption_budget="100%"))
+    decided = plan(snapshot)
+    assert len(gone(decided)) == 1
+    assert sum(decided.machines[name].code is Reason.MIN_SIZE for name in IDLE) == 3
+
+
+def test_an_idle_machine_that_is_lost_for_good_is_removed_from_above_the_minimum_alone() -> None:
+    idle = {"gpu-autoscaler/idle-since": "2026-11-18T00:00:00+00:00"}
+    snapshot = replace(beside({"ready_since": LONG, "annotations": idle}), pods=())
+    for least in (4, 5):
+        decided = plan(replace(snapshot, policy=policy(pool(min=least), disruption_budget="100%")))
+        assert gone(decided) == [SICK[0]] * (least == 4)
