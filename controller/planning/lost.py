@@ -60,12 +60,13 @@ def told(snapshot: Snapshot, machine: Machine, node: Node | None, pods: Sequence
     """What is to be told of a ready machine that is of no use at the moment; None: it may well be."""
     limits, now = snapshot.policy.deadlines, snapshot.now
     cost = f"costs {in_words(machine.price)} an hour"
-    if machine.stopped_at:
+    up = node is not None and node.ready  # then it is idle, or not, as every other one
+    if machine.stopped_at and not (up and in_use(snapshot, pods) is None):
         words = f"shut down in the cloud since {clock(machine.stopped_at)}, and {cost} all the same"
         kept = kept_though_off(snapshot, machine, node, pods)
         if kept:
             return Explanation(Reason.STOPPED, f"{words}; it is kept: {kept}")
-        if node is not None and node.ready and is_due(machine, limits, now):
+        if up and is_due(machine, limits, now):
             return Explanation(Reason.STOPPED, f"{words}; its Node is Ready all the same, so it is kept")
         end = clock(machine.stopped_at + limits.stopped)
         return Explanation(

@@ -217,3 +217,13 @@ async def test_a_machine_that_is_shut_down_in_the_middle_of_a_drain_does_not_wai
     given_up(world)
     await world.run(controller, 2 * GRACE)
     assert not world.account.alive()
+
+
+async def test_an_idle_machine_that_is_said_to_be_off_and_whose_node_is_ready_goes_as_every_idle_one() -> (
+    None
+):
+    world, controller, _ = await ready(cooldown=60.0)
+    world.account.set("i-1", status="offline")
+    world.town.work = NEVER
+    await world.run(controller, 2 * GRACE)
+    assert not world.account.alive()
