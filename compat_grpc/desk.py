@@ -13,13 +13,17 @@ from compat_grpc import prices, templates
 from compat_grpc.failures import Failures
 from compat_grpc.groups import Group, Groups
 from compat_grpc.roster import Roster
+from compat_grpc.shortfalls import Shortfalls
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
+from controller.domain.kube import Node
+from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
+from controller.domain.resources import Resources
 from controller.fleet.engine import Fleet
 from controller.fleet.wheel import Wheel
-from controller.planning.predict import labels_shown
+from controller.planning.predict import allocatable_of, labels_shown
 
 _REMEMBERED = 20_000  # ids of machines that are gone
 
@@ -34,8 +38,10 @@ class Desk:
         leads: Callable[[], bool],
         clock: Callable[[], float],
         cluster_id: str,
+        shortfalls: Shortfalls | None = None,
     ) -> None:
         self.clock = clock
+        self._shortfalls = shortfalls
         self.fleet = fleet
         self.wheel = wheel
         self.failures = failures
@@ -43,6 +49,7 @@ class Desk:
         self.groups = Groups()
         self._leads = leads
         self._state: tuple[object, ...] = ()
+        self._nodes: Mapping[str, Node | None] = {}
         self._roster = Roster({}, (), {}, ())
         self._templates: dict[str, bytes] = {}
         self._made_of: tuple[object, ...] = ()
@@ -77,7 +84,8 @@ class Desk:
         self.failures.look(machines)
         before = self._roster.keys()
         configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
-        self._roster = Roster(configured, machines, self.wheel.nodes(), self.failures.all())
+        self._nodes = self.wheel.nodes()
+        self._roster = Roster(configured, machines, self._nodes, self.failures.all())
         now = self._roster.keys()
         self._past.update({key: entry.group for key, entry in before.items() if key not in now})
         while len(self._past) > _REMEMBERED:
@@ -126,8 +134,34 @@ class Desk:
             if kind is not None:
                 seen = shown.get((group.pool, group.instance_type))
                 self._templates[group.id] = templates.template(
-                    self.policy, pool, group, kind, fleet.ledger.figures, seen
+                    self.policy, pool, group, kind, fleet.ledger.figures, seen, self._offered(group.id)
                 )
+
+    def _offered(self, group_id: str) -> Resources:
+        return self._shortfalls.offered(group_id) if self._shortfalls is not None else {}
+
+    def shortfalls(self) -> list[str]:
+        """Compare what ready nodes offer with what was predicted; what people are to be told of it."""
+        if self._shortfalls is None or self.not_serving():
+            return []
+        roster = self.roster()
+        nodes: dict[str, list[Node]] = {}
+        for group_id in roster.groups:
+            for entry in roster.entries(group_id):
+                machine = entry.machine
+                node = self._nodes.get(machine.intent) if machine is not None else None
+                if machine is not None and machine.phase is Phase.READY and node is not None:
+                    nodes.setdefault(group_id, []).append(node)
+        before = {group_id: dict(self._offered(group_id)) for group_id in nodes}
+        told = self._shortfalls.look(nodes, {group_id: self._predicted(group_id) for group_id in nodes})
+        if before != {group_id: dict(self._offered(group_id)) for group_id in nodes}:
+            self._templates.clear()
+        return told
+
+    def _predicted(self, group_id: str) -> Resources:
+        group = self._roster.groups[group_id]
+        pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
+        return allocatable_of(self.policy, pool, kind) if pool is not None and kind is not None else {}
 
     def price(self, group: Group) -> Decimal | None:
         pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)

@@ -18,6 +18,7 @@ from compat_grpc.failures import Failures
 from compat_grpc.groups import objections
 from compat_grpc.servicer import Servicer
 from compat_grpc.serving import GrpcServer
+from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.transport import Files, TlsError
 from controller.app.driver import Seat
 from controller.config.externalgrpc import ExternalGrpc
@@ -28,6 +29,8 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.fleet.listener import Listener
 
 log = logging.getLogger("gpu_autoscaler.grpc")
+
+_HEALTH = 1.0  # seconds, between two looks
 
 
 class ExternalDriver:
@@ -52,6 +55,7 @@ class ExternalDriver:
 
     def take(self, seat: Seat) -> None:
         self._seat = seat
+        self._seen: tuple[object, ...] = ()
         self.desk = Desk(
             seat.fleet,
             seat.wheel,
@@ -59,6 +63,7 @@ class ExternalDriver:
             leads=seat.leads,
             clock=self._clock,
             cluster_id=seat.fleet.policy.cluster_id,
+            shortfalls=Shortfalls(seat.registry),
         )
         self._show(seat.registry)
 
@@ -80,18 +85,41 @@ class ExternalDriver:
     def decide(self, snapshot: Snapshot) -> Plan:
         """Nothing is decided here; every machine is explained."""
         self._failures.look(snapshot.machines)
-        if self._is_open and not self._warned:
+        if not self._warned:
             self._warned = True
-            self._tell_that_it_is_open()
-        if self.server is not None and self.desk is not None:
-            self._in_background(self.server.tell(not self.desk.not_serving()))
+            for reason, words in self._warnings(snapshot.policy):
+                self._tell(reason, words)
+        self._compare(snapshot)
         return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
 
-    def _tell_that_it_is_open(self) -> None:
-        words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
+    def _warnings(self, policy: Policy) -> list[tuple[str, str]]:
+        """What people are to know from the start."""
+        found = []
+        if self._is_open:
+            words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
+            found.append(("InsecureExternalGrpc", words))
+        if policy.switches:
+            machines = ", ".join(switch.name for switch in policy.switches)
+            words = (
+                f"machines {machines} are not served to cluster-autoscaler: no pod switches one on, and none goes off for "
+                "being idle"
+            )
+            found.append(("SwitchedMachinesNotServed", words))
+        return found
+
+    def _compare(self, snapshot: Snapshot) -> None:
+        """Only where machines or nodes are other ones than at the last look."""
+        seen = (snapshot.machines, snapshot.nodes, snapshot.policy.pools)
+        if self.desk is None or seen == self._seen:
+            return
+        self._seen = seen
+        for words in self.desk.shortfalls():
+            self._tell("TemplatePromisedTooMuch", words)
+
+    def _tell(self, reason: str, words: str) -> None:
         log.warning(words)
         if self._seat is not None:
-            self._in_background(self._seat.warn("InsecureExternalGrpc", words))
+            self._in_background(self._seat.warn(reason, words))
 
     def _in_background(self, work: Coroutine[object, object, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -126,12 +154,22 @@ class ExternalDriver:
             raise ValueError(str(error)) from error
         address = settings.listen if not settings.listen.startswith(":") else f"[::]{settings.listen}"
         await self.server.start(address)
+        if settings.health:
+            self._in_background(self._tell_health())
         log.info(
             "serving cluster-autoscaler",
             extra={"port": self.server.port, "tls": "none" if self._files is None else "on"},
         )
 
+    async def _tell_health(self) -> None:
+        """Also while no pass of the main loop is made, because somebody else leads."""
+        while self.server is not None and self.desk is not None:
+            await self.server.tell(not self.desk.not_serving())
+            await asyncio.sleep(_HEALTH)
+
     async def stop(self) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
         if self.server is not None:
             await self.server.stop()
 

@@ -26,6 +26,12 @@ def make(
 ) -> ExternalDriver:
     """`variables`: those of the Python provider's command; None under our own name."""
     files = _files(settings, insecure, variables)
+    if settings.allowed_names and (files is None or not files.client_ca):
+        raise Ends(
+            CONFIGURATION,
+            "externalgrpc.allowed_names: expected with client certificates only (externalgrpc.tls), because nothing else "
+            "proves a name",
+        )
     if listen:
         settings = settings.model_copy(update={"listen": listen})
     return ExternalDriver(settings, files, clock=time.time)

@@ -1,7 +1,8 @@
 """The gRPC server: in the controller's own loop, with what is optional around it, ended gracefully.
 
 Health tells whether this replica can answer; reflection lets tools ask what there is. Pings find out that a
-caller is gone, since it sends none itself, and a caller's own pings are welcome.
+caller is gone, since it sends none itself, and a caller's own pings are welcome. cluster-autoscaler keeps to one
+connection for ever: it is asked for a new one now and then, or it would stay at a replica that leads no more.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
 )
 GRACE = 5.0  # seconds
+CONNECTION_AGE = 60.0  # seconds; calls under way end as usual, and no call fails of it
 # gRPC asks for certificates on threads of its own, also for a handshake that outlives its server: what it then
 # points at must still be there, or the process dies of it. A process has one server, so nothing piles up.
 _KEPT: list[tuple[Any, grpc.ServerCredentials]] = []
@@ -46,7 +48,11 @@ class GrpcServer:
         with_health: bool = False,
         with_reflection: bool = False,
     ) -> None:
-        self._server = grpc.aio.server(options=_OPTIONS)
+        age = (
+            ("grpc.max_connection_age_ms", round(1000 * CONNECTION_AGE)),
+            ("grpc.max_connection_age_grace_ms", 60_000),
+        )
+        self._server = grpc.aio.server(options=(*_OPTIONS, *age))
         admit: Callable[[Any], str] = admission(allowed if files is not None and files.client_ca else ())
         self._server.add_generic_rpc_handlers((handlers(servicer, figures, admit),))
         self._certificates = Certificates(files) if files is not None else None

@@ -54,8 +54,14 @@ def template(
     kind: InstanceType,
     observed: Mapping[str, Resources],
     shown: Mapping[str, str] | None = None,
+    offered: Resources | None = None,
 ) -> bytes:
-    allocatable = allocatable_of(policy, pool, kind, observed)
+    """`offered`: where nodes of the group were seen to have less than was predicted."""
+    least = offered or {}
+    allocatable = {
+        name: min(units, least.get(name, units))
+        for name, units in allocatable_of(policy, pool, kind, observed).items()
+    }
     node = kube.Node(
         metadata=kube.Meta(name=node_name(group.id), labels=labels_for(policy, pool, group, kind, shown)),
         spec=kube.NodeSpec(

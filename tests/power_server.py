@@ -1,6 +1,7 @@
 """A power server for tests: real HTTP or HTTPS on loopback, with proofs that it asks for and faults on request.
 
-`/on/<machine>`, `/off/<machine>` and `/status/<machine>`. A key that it heard already is acknowledged again and has
+`/on/<machine>`, `/off/<machine>` and `/status/<machine>`, or as a predecessor's documentation has it `/<machine>/start`
+and `/<machine>/stop`. A key that it heard already is acknowledged again and has
 no second effect, as a good server does; `forgetful` makes it one that does not know keys.
 """
 
@@ -31,6 +32,13 @@ class Heard:
     @property
     def key(self) -> str:
         return self.headers.get("idempotency-key", "")
+
+
+def _call(path: str) -> tuple[str, str]:
+    """What is asked for, and of which machine."""
+    verb, _, name = path.partition("?")[0].strip("/").partition("/")
+    documented = {"start": "on", "stop": "off"}
+    return (documented[name], verb) if name in documented else (verb, name)
 
 
 @dataclass
@@ -96,12 +104,12 @@ class PowerServer:
         return f"{scheme}://127.0.0.1:{self._server.server_address[1]}"
 
     def keys(self, on: bool, name: str = "") -> list[str]:
-        start = f"/{'on' if on else 'off'}/{name}"
-        return list(dict.fromkeys(h.key for h in self.heard if h.path.startswith(start)))
+        wanted = "on" if on else "off"
+        found = ((h, *_call(h.path)) for h in self.heard)
+        return list(dict.fromkeys(h.key for h, verb, of in found if verb == wanted and of.startswith(name)))
 
     def _answer(self, to: Any, heard: Heard) -> None:
-        verb, _, name = heard.path.strip("/").partition("/")
-        name = name.partition("?")[0]
+        verb, name = _call(heard.path)
         if verb in ("on", "off"):
             self.before(name, verb == "on")
         with self._lock:

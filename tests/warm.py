@@ -28,8 +28,9 @@ from typing import IO, Any
 WARM = (
     "controller.cli.main", "controller.cli.verbs", "controller.app.program", "controller.app.start",
     "controller.app.parts", "controller.cloud.verda.provider", "controller.cluster.connection",
-    "controller.cluster.kubelibrary", "controller.sandbox.demo.stage", "controller.fleet.sweep", "controller.cli.running",
-    "controller.cli.planning", "controller.cli.sweeping", "controller.cloud.verda.sdk", "controller.app.snapshots", "requests",
+    "controller.cluster.kubelibrary", "controller.sandbox.demo.stage", "controller.sandbox.cloud.command",
+    "controller.fleet.sweep", "controller.cli.running", "controller.cli.planning", "controller.cli.sandboxes",
+    "controller.cli.sweeping", "controller.cloud.verda.sdk", "controller.app.snapshots", "requests",
 )  # fmt: skip
 
 

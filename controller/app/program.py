@@ -17,9 +17,9 @@ from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.leading import lead
 from controller.app.listener import Reporter
 from controller.app.loop import Loop, Timing
-from controller.app.orphans import Orphans
 from controller.app.parts import Now, secrets_of
 from controller.app.server import Health, Server
+from controller.app.sweeping import Sweeping
 from controller.app.window import Window
 from controller.cloud.protocol import Cloud, Endpoints
 from controller.cluster.connection import Connection
@@ -40,6 +40,7 @@ from controller.fleet.listener import Several
 from controller.fleet.refusals import Refusals
 from controller.fleet.removal import HARD, SOFT, UNSEEN, Removal
 from controller.fleet.switching.board import Switchboard
+from controller.fleet.switching.means import Means
 from controller.fleet.switching.turning import Turning
 from controller.fleet.wheel import Wheel
 from controller.join.joiner import Entry, ScriptJoiner
@@ -174,7 +175,7 @@ class Program:
             clock=now.wall,
             monotonic=now.monotonic,
             sleep=now.sleep,
-            sweep=lambda: self.orphans.sweep(),
+            sweep=lambda: self.sweeping.sweep(),
             deployment_notes=(lambda: self.writer.deployment_annotations(deployment)) if deployment else None,
             cloud_health=cloud.health,
             decide=make_plan if driver is None else driver.decide,
@@ -186,7 +187,7 @@ class Program:
         if driver is not None:
             self._hand_over(driver)
         self._grounded: asyncio.Task[None] | None = None
-        self.orphans = Orphans(
+        self.sweeping = Sweeping(
             cloud=cloud,
             ledger=self.ledger,
             fleet=self.fleet,
@@ -218,7 +219,7 @@ class Program:
 
     def _switchboard(self, endpoints: Endpoints) -> Switchboard:
         now = self.now
-        turning = Turning(
+        means = Means(
             ledger=self.ledger,
             endpoints=endpoints,
             removal=Removal(
@@ -233,7 +234,6 @@ class Program:
             listener=self.reporter,
             clock=now.wall,
             sleep=now.sleep,
-            wake=self.window.hurry,
             may_act=lambda: self.lease.held and not self._dry_run,
             may_spend=self._may_spend,
             rng=now.rng,
@@ -243,7 +243,7 @@ class Program:
         return Switchboard(
             policy=self.policy,
             ledger=self.ledger,
-            turning=turning,
+            turning=Turning(means, self.window.hurry),
             view=self.view,
             listener=self.reporter,
             clock=now.wall,

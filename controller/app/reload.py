@@ -34,6 +34,10 @@ log = logging.getLogger("gpu_autoscaler")
 APPLIED, REFUSED, SAME = "applied", "refused", "same"
 RELOADED, RELOAD_REFUSED = "SettingsChanged", "SettingsRefused"
 NO_CLOUD = "pools: expected none while the program runs, because it was started without an account; restart it to buy"
+OTHER_PORT = (
+    "externalgrpc: expected what it was at the start while the program runs; restart it to change that (certificates "
+    "are read again by themselves)"
+)
 _LARGEST = 4_000_000
 _PROBLEM = "settings"
 _KEPT = ("base_url", "currency", "connect_timeout", "read_timeout")
@@ -94,13 +98,18 @@ class Reload:
             raise Ends(2, NOTHING_TO_DO)
         if settings.pools and isinstance(program.cloud, NoCloud):
             raise Ends(2, NO_CLOUD)
+        policy = to_policy(settings, cluster_id=program.policy.cluster_id)
+        if program.driver is not None:
+            if settings.externalgrpc != before.externalgrpc:
+                raise Ends(2, OTHER_PORT)
+            if objections := program.driver.objections(policy):
+                raise Ends(2, *objections)
         secrets = {*secrets_of(settings), *secrets_of_switches(settings)}
         known = {*secrets_of(before), *secrets_of_switches(before)}
         if secrets - known:
             missing = await program.connection.missing_rights(settings.namespace, tuple(sorted(secrets)))
             if missing:
                 raise Ends(2, f"rights are missing: {'; '.join(missing)}")
-        policy = to_policy(settings, cluster_id=program.policy.cluster_id)
         entries = await join_entries(settings, program.connection, policy.namespace)
         switches = (before.machines, before.webhooks) != (settings.machines, settings.webhooks)
         endpoints = (

@@ -67,7 +67,11 @@ def served(*, as_json: bool, machines: int, groups: int, calls: int) -> None:
     from controller.sandbox.bench.machine import measured_on
 
     set_up("error", "text")
-    _show("grpc", module.measure(machines, groups, calls) | measured_on(), as_json)
+    found = module.measure(machines, groups, calls)
+    shown = {name: value for name, value in found.items() if as_json or name != "goals"}
+    _show("grpc", shown | measured_on(), as_json)
+    if not as_json:
+        typer.echo("\n".join(module.judged(found)))
 
 
 def planner(*, as_json: bool, workload: str, pods: int, offers: int | None, strategy: str) -> None:

@@ -1,4 +1,4 @@
-"""Commands that go on for a while: the controller, the demo, the sandboxes."""
+"""The controller as a process: settings, the two worlds, and an end in order."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from controller.app.driver import Driver
-from controller.app.exits import CONFIGURATION, FAILED, Ends
+from controller.app.exits import CONFIGURATION, Ends
 from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
 from controller.app.reload import Reload
@@ -159,25 +159,3 @@ async def _once(program: Program) -> None:
 def identity() -> str:
     """Two processes on one host never take each other for themselves."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}"
-
-
-def run_sandbox(serve: Callable[[], Awaitable[None]]) -> None:
-    set_up("info", "text")
-    try:
-        asyncio.run(_await(serve))
-    except (ValueError, OverflowError) as error:
-        raise Ends(CONFIGURATION, " ".join(str(error).split())) from error
-    except OSError as error:
-        raise Ends(FAILED, f"the sandbox cannot be started: {error}") from error
-
-
-async def _await(serve: Callable[[], Awaitable[None]]) -> None:
-    await serve()
-
-
-def run_demo(*, as_json: bool, seed: int) -> None:
-    from controller.sandbox.demo.story import tell
-
-    set_up("error", "text")
-    if not asyncio.run(tell(as_json=as_json, seed=seed)):
-        raise Ends(FAILED, "the story did not go as it should; the summary says what differs")

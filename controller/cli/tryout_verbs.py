@@ -30,7 +30,7 @@ def sandbox_cloud(
     openapi: Annotated[bool, typer.Option("--openapi", help="Print what is served, and end.")] = False,
 ) -> None:
     """Verda's API, as its contract tells it; the first line of output is its URL."""
-    from controller.cli.running import run_sandbox
+    from controller.cli.sandboxes import run_sandbox
     from controller.sandbox.cloud.command import run as serve
 
     if openapi:
@@ -68,7 +68,7 @@ def sandbox_cluster(
     seed: int = 0,
 ) -> None:
     """A small Kubernetes; the first line of output is its URL."""
-    from controller.cli.running import run_sandbox
+    from controller.cli.sandboxes import run_sandbox
     from controller.sandbox.cluster.command import run as serve
 
     run_sandbox(

@@ -175,7 +175,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Of the sandboxes' random times.")] = 0,
 ) -> None:
     """The main job, live, on the embedded cloud and cluster."""
-    from controller.cli.running import run_demo
+    from controller.cli.sandboxes import run_demo
 
     run_demo(as_json=as_json, seed=seed)
 

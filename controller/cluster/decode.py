@@ -154,7 +154,7 @@ class Decoder:
         def warn(field: str, text: str) -> None:
             self._complain(f"node {meta.name}", field, text)
 
-        ready = next((c for c in status.conditions or () if c.type == "Ready" and c.status == "True"), None)
+        ready = next((c for c in status.conditions or () if c.type == "Ready"), None)
         return Node(
             name=sys.intern(meta.name),
             uid=meta.uid,
@@ -165,7 +165,7 @@ class Decoder:
             unschedulable=bool(spec.unschedulable),
             capacity=amounts(status.capacity, "status.capacity", warn),
             allocatable=amounts(status.allocatable, "status.allocatable", warn),
-            ready=ready is not None,
+            ready=ready is not None and ready.status == "True",
             ready_since=self._time(ready.lastTransitionTime, "status.conditions", warn) if ready else None,
             created=self._time(meta.creationTimestamp, "metadata.creationTimestamp", warn) or 0.0,
             deleting=meta.deletionTimestamp is not None,

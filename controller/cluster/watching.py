@@ -24,7 +24,7 @@ from controller.cluster.protocol import ClusterError, Transport
 T = TypeVar("T")
 PAGE = 250
 LIST_TIMEOUT = 60.0
-WATCH_SECONDS = (240, 300)
+WATCH_SECONDS = (300, 600)  # as long as other clients of the API server: sixteen kinds are watched
 SILENCE = 150.0  # the first bookmark comes after up to two minutes, later ones every minute
 LONGEST = 30.0
 SLOWLY = 30.0

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field
 
-from controller.config.section import Section
+from controller.config.section import Section, seconds
 from controller.config.values import Duration, SomeTime, whole
-
-
-def _s(seconds: float) -> timedelta:
-    return timedelta(seconds=seconds)
 
 
 class UnknownCreate(Section):
@@ -20,43 +15,50 @@ class UnknownCreate(Section):
         3, description="Complete lists without the machine; 3, because one bad list proves nothing."
     )
     over: Duration = Field(
-        _s(60), description="Time that these lists span; 60 s, because a new machine may be listed late."
+        seconds(60), description="Time that these lists span; 60 s, because a new machine may be listed late."
     )
 
 
 class Backoff(Section):
     first: SomeTime = Field(
-        _s(180),
+        seconds(180),
         description="Pause of an offer after a refusal; 3 min, because stock rarely comes back sooner.",
     )
     most: SomeTime = Field(
-        _s(1800), description="It doubles up to this; 30 min, so that returning stock is found the same hour."
+        seconds(1800),
+        description="It doubles up to this; 30 min, so that returning stock is found the same hour.",
     )
 
 
 class Deadlines(Section):
     launch: SomeTime = Field(
-        _s(1200),
+        seconds(1200),
         description="Ordered until running; 20 min, because large machines are built slowly and a second order is paid too.",
     )
     join: SomeTime = Field(
-        _s(900),
+        seconds(900),
         description="Running until the node registers; 15 min, because a first boot may install packages.",
     )
     ready: SomeTime = Field(
-        _s(300), description="Registered until Ready; 5 min, because the network's pod has to be pulled."
+        seconds(300), description="Registered until Ready; 5 min, because the network's pod has to be pulled."
     )
     gpu: SomeTime = Field(
-        _s(600),
+        seconds(600),
         description="Ready until the GPUs are usable; 10 min, because the device plug-in has to be pulled.",
     )
     gpu_settle: Duration = Field(
-        _s(20),
+        seconds(20),
         description="GPUs must stay this long; 20 s, because a plug-in may restart right after its start.",
     )
     gpu_lost: SomeTime = Field(
-        _s(600),
+        seconds(600),
         description="Missing GPUs are believed lost after this; 10 min, so that an upgrade of the plug-in is no loss.",
+    )
+    stopped: SomeTime = Field(
+        seconds(600),
+        description="A machine that the cloud says is off, and whose node is not Ready, is deleted after this; 10 min, because "
+        "it costs its full price, Kubernetes gives up its pods after six, and somebody may only restart it. A node that is not "
+        "Ready for longer takes nothing from the disruption budget any more.",
     )
     unknown_create: UnknownCreate = Field(
         default_factory=UnknownCreate,
@@ -67,56 +69,61 @@ class Deadlines(Section):
         description="How long an offer that was refused is left alone, so that others are tried first.",
     )
     eviction_grace: Duration = Field(
-        _s(600),
+        seconds(600),
         description="Evictions are retried this long; 10 min, enough for a disruption budget to free up.",
     )
     drain_pause: Duration = Field(
-        _s(5), description="Hard taint until eviction; 5 s, for pods that the scheduler is binding just then."
+        seconds(5),
+        description="Hard taint until eviction; 5 s, for pods that the scheduler is binding just then.",
     )
     terminating_slack: Duration = Field(
-        _s(30), description="Added to the grace of ending pods; 30 s, because kubelets report late."
+        seconds(30), description="Added to the grace of ending pods; 30 s, because kubelets report late."
     )
     job_wait: Duration = Field(
-        _s(10),
+        seconds(10),
         description="Longest wait for the rest of a Job's pods; 10 s, so that it is planned whole and not late.",
     )
     tombstone: SomeTime = Field(
-        _s(86400),
+        seconds(86400),
         description="Memory of orders that did not happen; 24 h, in case the machine appears after all.",
     )
 
 
 class Timing(Section):
     quiet: Duration = Field(
-        _s(0.1), description="Planning waits until changes pause; 100 ms, because replicas appear in bursts."
+        seconds(0.1),
+        description="Planning waits until changes pause; 100 ms, because replicas appear in bursts.",
     )
-    longest: SomeTime = Field(_s(1), description="But no longer than this; 1 s, because somebody is waiting.")
+    longest: SomeTime = Field(
+        seconds(1), description="But no longer than this; 1 s, because somebody is waiting."
+    )
     tick: SomeTime = Field(
-        _s(10), description="Planning without any change; 10 s, because deadlines pass silently."
+        seconds(10), description="Planning without any change; 10 s, because deadlines pass silently."
     )
     poll_cloud: SomeTime = Field(
-        _s(30),
+        seconds(30),
         description="Listing of machines when nothing changes; 30 s, often enough to notice an eviction.",
     )
     poll_cloud_busy: SomeTime = Field(
-        _s(5), description="The same while machines come or go; 5 s, because people are waiting."
+        seconds(5), description="The same while machines come or go; 5 s, because people are waiting."
     )
     reload: SomeTime = Field(
-        _s(5),
+        seconds(5),
         description="Changed files of settings are looked for this often; 5 s, because Kubernetes itself needs up to a minute to change them.",
     )
     catalogue: SomeTime = Field(
-        _s(60), description="Prices and stock are read this often; 60 s, because they change by the minute."
+        seconds(60),
+        description="Prices and stock are read this often; 60 s, because they change by the minute.",
     )
 
 
 class Lease(Section):
     duration: SomeTime = Field(
-        _s(15),
+        seconds(15),
         description="Another replica takes over after this silence; 15 s, as Kubernetes' own controllers do.",
     )
-    renew: SomeTime = Field(_s(5), description="Time between renewals; 5 s, so that two may fail.")
+    renew: SomeTime = Field(seconds(5), description="Time between renewals; 5 s, so that two may fail.")
     spend_within: SomeTime = Field(
-        _s(10),
+        seconds(10),
         description="Spending stops this long after the last renewal; 10 s, before another can take over.",
     )

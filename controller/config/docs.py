@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from controller.config.load import NOT_YET
 from controller.config.paths import fields, shape, shape_at
 from controller.config.settings import Settings
 from controller.config.values import Path as Key
@@ -94,8 +93,7 @@ def render() -> str:
                 "| key | default | what, and why |",
                 "|---|---|---|",
             ]
-        later = " *Has no effect in this version yet.*" if any(path[: len(p)] == p for p in NOT_YET) else ""
-        lines.append(f"| `{_shown(path)}` | {_default(path, field)} | {field.description}{later} |")
+        lines.append(f"| `{_shown(path)}` | {_default(path, field)} | {field.description} |")
     return "\n".join([lines[0].rstrip("\n"), *lines[1:]]) + "\n"
 
 

@@ -7,7 +7,7 @@ here, before anything is bought.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller.config.values import Path, parse_text, several, wrong
@@ -60,13 +60,14 @@ def _text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def parse_labels(value: Any) -> dict[str, str]:
+def parse_labels(value: Any, judge: Callable[[str], str] = label_problem) -> dict[str, str]:
+    """`judge`: what is wrong with a key, or ""."""
     if not isinstance(value, Mapping):
         raise wrong("a map of labels, such as {team: ml}")
     problems: list[tuple[Path, Any, str]] = []
     labels: dict[str, str] = {}
     for key, given in value.items():
-        problem = label_problem(str(key))
+        problem = judge(str(key))
         text = _text_of(given)
         if not problem and text is None:
             problem = "text; labels are texts, so write numbers, true, false, on and off in quotes"

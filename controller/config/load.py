@@ -1,4 +1,4 @@
-"""The one way in: merge the sources, check everything, say what is wrong or what is not honoured yet.
+"""The one way in: merge the sources, check everything, say what is wrong or dangerous.
 
 `load` is for a running program, `load_dict` for the `settings` of a snapshot; both end in the same
 checks. `show` is the reverse: what `config show` prints, without secrets, and `load_dict` reads it.
@@ -7,7 +7,6 @@ A configuration of a predecessor is translated first (`dialects`) and then treat
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,9 +31,6 @@ from controller.config.values import Path
 SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 _QUERY = re.compile(r"(?s)\A(\w+://[^\s?]*\?).+\Z")
-
-# Read and checked, and without effect in this version: each use is reported.
-NOT_YET: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,15 +149,7 @@ def _in_order(problem: Problem) -> tuple[str, int]:
 
 
 def _warnings(settings: Settings, places: Places) -> list[str]:
-    shown, defaults = show(settings), show(Settings())
     found: list[str] = []
-    for path in NOT_YET:
-        value, default = shown, defaults
-        for part in path:
-            value, default = value[part], default[part]  # type: ignore[index]
-        if value != default:
-            text = json.dumps(value) if isinstance(value, dict | list) else show_value(path, value)
-            found.append(f"{places.of(path)}: {show_path(path)} = {text}: has no effect in this version yet")
     for n, pool in enumerate(settings.pools):
         for label in sorted(FACTS & set(pool.labels)):
             where: Path = ("pools", n, "labels", label)

@@ -188,6 +188,7 @@ def _deadlines(settings: Settings) -> Deadlines:
         gpu=given.gpu.total_seconds(),
         gpu_settle=given.gpu_settle.total_seconds(),
         gpu_lost=given.gpu_lost.total_seconds(),
+        stopped=given.stopped.total_seconds(),
         unknown_lists=given.unknown_create.lists,
         unknown_over=given.unknown_create.over.total_seconds(),
         backoff_first=given.backoff.first.total_seconds(),

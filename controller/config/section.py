@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
+
+
+def seconds(count: float) -> timedelta:
+    """A default."""
+    return timedelta(seconds=count)
 
 
 def without_nulls(model: type[BaseModel], data: Any) -> Any:

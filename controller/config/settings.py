@@ -7,7 +7,6 @@ itself reads no environment. `docs/configuration.md` is generated from the descr
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
@@ -19,7 +18,7 @@ from controller.config.joining import JoinEntry
 from controller.config.money import GpuLabelSetting, PriceSetting
 from controller.config.pools import Headroom, NamespaceLimits, PoolSetting
 from controller.config.removal import Disruption, ScaleDown
-from controller.config.section import Section, without_nulls
+from controller.config.section import Section, seconds, without_nulls
 from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.config.values import (
     Count,
@@ -146,7 +145,7 @@ class Planning(Section):
         (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
     )
     min_pod_age: Duration = Field(
-        timedelta(0),
+        seconds(0),
         description="Pods younger than this buy nothing yet, unless they say otherwise (gpu-autoscaler/min-age); 0, because a GPU pod mostly waits for a machine. More where other programs make room, or pods come and go.",
     )
     quota_messages: Annotated[
@@ -192,11 +191,11 @@ class Verda(Section):
         description="Startup scripts that the account holds; 100, the cloud's default. Fewer are learned from its refusals.",
     )
     connect_timeout: SomeTime = Field(
-        timedelta(seconds=5),
+        seconds(5),
         description="For a connection; 5 s, because a healthy API needs a fraction of it.",
     )
     read_timeout: SomeTime = Field(
-        timedelta(seconds=30),
+        seconds(30),
         description="For an answer; 30 s, because giving up early leaves orders whose outcome is unknown.",
     )
 

@@ -6,53 +6,32 @@ JSON body `{}`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
-from controller.config.kubernetes_names import key_problem, parse_resources, value_problem
+from controller.config.kubernetes_names import key_problem, parse_labels, parse_resources
 from controller.config.pools import TaintSetting
-from controller.config.section import Section
+from controller.config.section import Section, seconds
 from controller.config.values import (
     Duration,
     Flag,
     Money,
-    Path,
     SomeTime,
     Text,
     Url,
     matching,
-    several,
     whole,
-    wrong,
 )
 from controller.config.webhooks import WebhookSetting
 
 __all__ = ["SwitchedMachine", "WebhookSetting"]
 
 
-def _s(seconds: float) -> timedelta:
-    return timedelta(seconds=seconds)
-
-
 def _parse_expected_labels(value: Any) -> dict[str, str]:
     """Of a node that exists already: whatever it carries may be told, also what no kubelet may set."""
-    if not isinstance(value, Mapping):
-        raise wrong("a map of labels, such as {team: ml}")
-    problems: list[tuple[Path, Any, str]] = []
-    for key, text in value.items():
-        problem = key_problem(str(key))
-        if not problem and not isinstance(text, str):
-            problem = "text; labels are texts, so write numbers, true, false, on and off in quotes"
-        problem = problem or value_problem(str(text))
-        if problem:
-            problems.append(((str(key),), text, problem))
-    if problems:
-        raise several(problems)
-    return {str(key): str(text) for key, text in value.items()}
+    return parse_labels(value, key_problem)
 
 
 class SwitchedMachine(Section):
@@ -106,11 +85,11 @@ class SwitchedMachine(Section):
         description="Whether it is kept on even when idle; false, because an idle GPU is what this program is against.",
     )
     min_on: Duration = Field(
-        _s(600),
+        seconds(600),
         description="Not switched off before it was on that long; 10 min, because switching wears hardware.",
     )
     min_off: Duration = Field(
-        _s(60),
+        seconds(60),
         description="Not switched on before it was off that long; 1 min, because many machines ignore a switch while they go down.",
     )
     switches_per_day: Annotated[int, whole(1, 10_000)] = Field(
@@ -118,15 +97,15 @@ class SwitchedMachine(Section):
         description="Switched on at most so often in 24 hours, because switching wears hardware. When that is used up an idle machine is left on, so that no pod waits for it.",
     )
     on_within: SomeTime = Field(
-        _s(900),
+        seconds(900),
         description="From the call until its Node is Ready; 15 min, because servers test themselves first. Then it is given up for a while, and switched off.",
     )
     off_within: SomeTime = Field(
-        _s(600),
+        seconds(600),
         description="From the call until its Node is not Ready; 10 min, because a clean shutdown takes its time. Then the call is made again.",
     )
     left_alone_for: Duration = Field(
-        _s(1800),
+        seconds(1800),
         description="How long a machine that somebody else switched on or off is left as it is; 30 min, because somebody works on it.",
     )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(

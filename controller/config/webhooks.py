@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from controller.config.joining import SecretKey
-from controller.config.section import Section
+from controller.config.section import Section, seconds
 from controller.config.values import (
     Path,
     SomeTime,
@@ -30,10 +29,6 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _CODES = re.compile(r"([1-5][0-9]{2})(?:-([1-5][0-9]{2}))?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _LONGEST_BODY = 65_536
-
-
-def _s(seconds: float) -> timedelta:
-    return timedelta(seconds=seconds)
 
 
 def _unknown_placeholder(text: str) -> str:
@@ -230,7 +225,7 @@ class WebhookSetting(Section):
         description="Carries the same text in every repetition of one call, so that an endpoint may tell a repetition from a second wish.",
     )
     timeout: SomeTime = Field(
-        _s(10),
+        seconds(10),
         description="For one call, from connecting to the answer; 10 s, because an answer that comes too late is asked for again.",
     )
     tries: Annotated[int, whole(1, 100)] = Field(
@@ -238,9 +233,12 @@ class WebhookSetting(Section):
         description="How often a call is tried that got no acknowledgement; 5, about a minute with the pauses below, and then others take the pods.",
     )
     pause: SomeTime = Field(
-        _s(2), description="Between the first two tries, doubling; 2 s, because many troubles are that short."
+        seconds(2),
+        description="Between the first two tries, doubling; 2 s, because many troubles are that short.",
     )
-    longest_pause: SomeTime = Field(_s(30), description="It doubles up to this; 30 s, as somebody waits.")
+    longest_pause: SomeTime = Field(
+        seconds(30), description="It doubles up to this; 30 s, as somebody waits."
+    )
     auth: Auth = Field(default_factory=Auth, description="How a call proves who it is from.")
     tls: Tls = Field(default_factory=Tls, description="For https endpoints.")
     status: StatusAnswer = Field(

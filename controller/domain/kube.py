@@ -244,7 +244,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Resources = {}
     allocatable: Resources = {}
     ready: bool = False
-    ready_since: float | None = None
+    ready_since: float | None = None  # since when it is, or is not
     created: float = 0.0
     deleting: bool = False
 

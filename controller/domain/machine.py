@@ -60,6 +60,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ready_at: float = 0.0
     gpus_lost_at: float = 0.0
     node_missing_at: float = 0.0
+    stopped_at: float = 0.0  # since when the cloud says that it is off
     drain_at: float = 0.0  # of one that is not leaving: marks of a removal are to be taken off its Node
     delete_at: float = 0.0
     instance_id: str = ""
@@ -94,6 +95,7 @@ FAILURES = frozenset(
         Reason.READY_DEADLINE,
         Reason.GPU_DEADLINE,
         Reason.GPU_LOST,
+        Reason.STOPPED,
         Reason.LAUNCH_FAILED,
         Reason.VANISHED,
         Reason.NO_CAPACITY,

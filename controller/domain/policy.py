@@ -128,6 +128,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     gpu: float = 600
     gpu_settle: float = 20
     gpu_lost: float = 600
+    stopped: float = 600
     unknown_lists: int = 3
     unknown_over: float = 60
     backoff_first: float = 180

@@ -80,6 +80,8 @@ class Reason(StrEnum):
     READY_DEADLINE = "ready_deadline"
     GPU_DEADLINE = "gpu_deadline"
     GPU_LOST = "gpu_lost"
+    STOPPED = "stopped"
+    SILENT = "silent"
     LAUNCH_FAILED = "launch_failed"
     VANISHED = "vanished"
     SURPLUS = "surplus"
@@ -167,6 +169,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.READY_DEADLINE: "The node joined and never became Ready.",
     Reason.GPU_DEADLINE: "The node is Ready and never offered the GPUs that were promised.",
     Reason.GPU_LOST: "The node offers fewer GPUs than it did.",
+    Reason.STOPPED: "The machine was shut down in the cloud, where it goes on costing its full price.",
+    Reason.SILENT: "The node has not been Ready for long, and nobody says that the machine is off: work may run there.",
     Reason.LAUNCH_FAILED: "The cloud reports that the machine failed.",
     Reason.VANISHED: "The machine is gone without our doing (eviction, console, balance).",
     Reason.SURPLUS: "A machine appeared that no promise needs.",

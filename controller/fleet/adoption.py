@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from controller.cloud.protocol import CloudError
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance
-from controller.domain.machine import Machine, Phase
+from controller.domain.machine import Machine
 from controller.domain.outcome import Happened, Outcome
 from controller.domain.policy import Policy
+from controller.fleet import marks
 from controller.fleet.ledger import Ledger
-from controller.fleet.marks import new_intent, price_of
 from controller.fleet.predecessors import Found
 
 
@@ -39,27 +39,8 @@ def with_gpus(catalogue: Catalogue, found: Found) -> Found:
 
 
 def record(policy: Policy, catalogue: Catalogue, found: Found, intent: str, now: float) -> Machine:
-    instance = found.instance
-    kind = catalogue.type_named(instance.instance_type)
-    return Machine(
-        intent=intent,
-        name=found.node,
-        pool=found.pool,
-        instance_type=instance.instance_type,
-        location=instance.location,
-        market=instance.market,
-        phase=Phase.ORDERED,
-        price=price_of(policy, catalogue, instance),
-        gpus=kind.gpus if kind else instance.gpus,
-        vcpus=kind.vcpus if kind else instance.vcpus,
-        memory_gib=kind.memory_gib if kind else instance.memory_gib,
-        model=kind.model if kind else "",
-        intended_at=instance.created_at,
-        ordered_at=now,
-        instance_id=instance.id,
-        disks=instance.disks,
-        adopted=True,
-    )
+    made = marks.record(policy, catalogue, found.instance, intent, now, name=found.node, pool=found.pool)
+    return replace(made, adopted=True)
 
 
 def known_by(ledger: Ledger, instance_id: str) -> Machine | None:
@@ -73,7 +54,7 @@ async def mark(
     before = dict(found.instance.tags)
     intent = before.get(names.TAG_INTENT, "")
     if not names.INTENT_FORM.fullmatch(intent) or intent in taken:
-        intent = new_intent(rng, taken)
+        intent = marks.new_intent(rng, taken)
     wanted = {names.TAG_INTENT: intent, names.TAG_POOL: found.pool, names.TAG_CLUSTER: policy.cluster_id}
     for key, value in wanted.items():
         if before.get(key) == value:

@@ -1,8 +1,8 @@
 """What a Node of ours should carry and does not: labels and taints that its startup script did not set.
 
 A kubelet may not set every label on itself (it would exit), and a script of the user's own may set none at all; pods
-select nodes by these, and the plan counts with them. They are added while the machine starts, and once to one that
-was taken over. Nothing that is there is changed, and nothing is added again later: somebody may have taken it away.
+select nodes by these, and the plan counts with them. They are added while the machine starts, which is not over before
+its labels stand there, and once to one that was taken over. Nothing that is there is changed, and nothing is added again later: somebody may have taken it away.
 """
 
 from __future__ import annotations
@@ -13,10 +13,32 @@ from controller.domain import names
 from controller.domain.cloudthings import InstanceType, Offer
 from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, Pool
 from controller.planning.predict import own_labels
 
 _STARTING = (Phase.JOINED, Phase.STARTED)
+
+
+def lacking_labels(pool: Pool, machine: Machine, node: Node) -> dict[str, str]:
+    kind = InstanceType(
+        name=machine.instance_type,
+        model=machine.model,
+        gpus=machine.gpus,
+        vcpus=machine.vcpus,
+        memory_gib=machine.memory_gib,
+        price=Decimal(0),
+        spot_price=Decimal(0),
+    )
+    wanted = own_labels(
+        pool, Offer(type=kind, location=machine.location, market=machine.market), machine.name
+    )
+    return {key: value for key, value in wanted.items() if key not in node.labels}
+
+
+def dressed(policy: Policy, machine: Machine, node: Node | None) -> bool:
+    """Whether every label stands there that pods may select the machine by."""
+    pool = policy.pool(machine.pool)
+    return node is None or pool is None or not lacking_labels(pool, machine, node)
 
 
 def lacks(policy: Policy, machine: Machine, node: Node) -> tuple[dict[str, str], tuple[Taint, ...]]:
@@ -27,19 +49,7 @@ def lacks(policy: Policy, machine: Machine, node: Node) -> tuple[dict[str, str],
         starting or (machine.phase is Phase.READY and names.LABEL_MACHINE not in node.labels)
     ):
         return {}, ()
-    kind = InstanceType(
-        name=machine.instance_type,
-        model=machine.model,
-        gpus=machine.gpus,
-        vcpus=machine.vcpus,
-        memory_gib=machine.memory_gib,
-        price=Decimal(0),
-        spot_price=Decimal(0),
-    )
-    offer = Offer(type=kind, location=machine.location, market=machine.market)
-    wanted = own_labels(pool, offer, machine.name)
-    labels = {key: value for key, value in wanted.items() if key not in node.labels}
     taints: tuple[Taint, ...] = ()
     if starting and not machine.adopted:
         taints = tuple(taint for taint in pool.taints if not node.has_taint(taint.key, taint.effect))
-    return labels, taints
+    return lacking_labels(pool, machine, node), taints

@@ -34,6 +34,7 @@ from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
 from controller.fleet.switching.board import Switchboard
+from controller.fleet.usable import in_use
 from controller.planning.own import is_own
 
 log = logging.getLogger("gpu_autoscaler.fleet")
@@ -294,6 +295,7 @@ class Fleet:
                 view=self._view,
                 fresh=fresh,
                 in_flight=self.flights.launching(machine.intent),
+                now=self._clock(),
             )
             if doubt:
                 self.reports[machine.name] = doubt
@@ -345,12 +347,21 @@ class Fleet:
     def _was_of_no_use(self, machine: Machine, now: float) -> bool:
         """Whether it vanished before a pod that it was bought for ran; of spot machines, also soon after that.
 
-        Bought again at once, the next one would be taken away as well: the market has none to spare.
+        Bought again at once, the next one would be taken away as well: the market has none to spare. Where nobody says
+        whom it was bought for, whoever uses its GPUs is the proof.
         """
-        if machine.phase.on_the_way or self._waiting_for(machine):
+        spot = machine.market == "spot"
+        if self._waiting_for(machine) or (machine.phase.on_the_way and spot):
             return True
+        if (
+            any(in_use(pod, self.policy.gpu_resources) for pod in self._view.pods_on(machine.name))
+            and not spot
+        ):
+            return False
         soon = now < machine.ready_at + self.policy.deadlines.backoff_most
-        return machine.phase is Phase.READY and soon and (machine.market == "spot" or not machine.pods)
+        return machine.phase.on_the_way or (
+            machine.phase is Phase.READY and soon and (spot or not machine.pods)
+        )
 
     def _takes_no_more(self, machine: Machine) -> bool:
         """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""

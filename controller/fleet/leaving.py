@@ -189,7 +189,7 @@ class Leaving:
         machine = self._ledger.machines.get(intent)
         if machine is None or machine.gone_at or machine.reason is Reason.VANISHED:
             return
-        if machine.failed:
+        if machine.failed and machine.reason is not Reason.STOPPED:
             await self._move(intent, Phase.DRAINING, drain_at=self._clock())
             if self._kept.get(machine.name) is not why.code:
                 self._kept[machine.name] = why.code
@@ -211,6 +211,7 @@ class Leaving:
                 delete_at=0.0,
                 gpus_lost_at=0.0,
                 node_missing_at=0.0,
+                stopped_at=0.0,
             )
         self._listener.removal_called_off(machine, why)
 

@@ -7,18 +7,24 @@ What has to be done about a new phase is read off the record by the engine, not 
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import msgspec
 from msgspec.structs import replace
 
 from controller.domain.cloudthings import Instance
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
+from controller.domain.money import in_words
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.fleet.usable import in_use, lacking
+from controller.planning.choice import clock
+from controller.planning.lost import is_due
 
 _MOMENTS = tuple(name for name in Machine.__struct_fields__ if name.endswith(("_at", "_since")))
+_moments = attrgetter(*_MOMENTS)
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,27 +37,32 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     node: Node | None = None
     doubt: bool = False  # some Node claims to be it and cannot be believed: nothing is concluded from that
     pods: tuple[Pod, ...] = ()
+    dressed: bool = True  # its Node carries every label that pods may select it by
     promised: Resources = {}  # the accelerators that the node must offer
     declared: frozenset[str] = frozenset()
+    kept: str = ""  # why somebody wants to keep it although it is off
 
 
 def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """Follow the machine as far as what is seen carries it."""
     machine = _no_later_than(machine, now)
-    seen = msgspec.structs.replace(seen, listed_at=min(seen.listed_at, now))
+    if seen.listed_at > now:
+        seen = replace(seen, listed_at=now)
     for _ in Phase:
         after = _once(machine, seen, limits, now)
-        if after == machine:
+        if after is machine or after == machine:
             break
-        seen = msgspec.structs.replace(seen, fresh_list=False)  # each list counts once
+        if seen.fresh_list:
+            seen = replace(seen, fresh_list=False)  # each list counts once
         machine = after
     return machine
 
 
 def _no_later_than(machine: Machine, now: float) -> Machine:
     """What lies in the future was written before the clock was set back: it counts from now on."""
-    later = {name: now for name in _MOMENTS if getattr(machine, name) > now}
-    return replace(machine, **later) if later else machine
+    if max(_moments(machine)) <= now:
+        return machine
+    return replace(machine, **{name: now for name in _MOMENTS if getattr(machine, name) > now})
 
 
 def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
@@ -61,7 +72,7 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     absent = proven_absent(machine, seen, limits)
     if machine.phase is Phase.INTENDED:
         return _intended(machine, seen, absent, now)
-    machine = _known(machine, seen)
+    machine = _stopped(_known(machine, seen), seen, now)
     if _is_back(machine, seen):
         return followed_again(machine, now)
     if machine.phase is Phase.DELETING:
@@ -71,8 +82,10 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
     if absent or (seen.instance and seen.instance.state in ("gone", "leaving")):
         return failed(machine, Reason.VANISHED, now)
     if machine.phase is Phase.DRAINING:
-        return machine
-    if seen.instance is not None and seen.instance.state in ("failed", "stopped"):
+        started = seen.instance is not None and seen.instance.state == "running"
+        return followed_again(machine, now) if started and machine.reason is Reason.STOPPED else machine
+    off = machine.stopped_at and machine.phase is not Phase.READY  # one that was of use may be so again
+    if seen.instance is not None and (off or seen.instance.state == "failed"):
         reason = Reason.NO_CAPACITY if seen.instance.status == "no_capacity" else Reason.LAUNCH_FAILED
         return failed(machine, reason, now, f"the cloud says {seen.instance.status}")
     match machine.phase:
@@ -202,6 +215,27 @@ def _known(machine: Machine, seen: Seen) -> Machine:
     return machine
 
 
+def _stopped(machine: Machine, seen: Seen, now: float) -> Machine:
+    """Since when the cloud says that it is off. A list that does not show it says nothing about that."""
+    if seen.instance is None or (seen.instance.state == "stopped") == bool(machine.stopped_at):
+        return machine
+    return replace(machine, stopped_at=0.0 if machine.stopped_at else now)
+
+
+def _off(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
+    """Nothing can run on it, and it costs its full price. Whoever only restarts it is given the time for that."""
+    ready = seen.node is not None and seen.node.ready
+    if not is_due(machine, limits, now) or ready or seen.doubt or seen.kept:
+        return machine
+    price = in_words(machine.price)
+    return failed(
+        machine,
+        Reason.STOPPED,
+        now,
+        f"shut down in the cloud since {clock(machine.stopped_at)}; costs {price} an hour",
+    )
+
+
 def _ordered(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     if seen.instance is not None and seen.instance.state == "running":
         return replace(machine, phase=Phase.BOOTING, running_at=now)
@@ -232,7 +266,10 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
     if node is not None and node.ready and not lack:
         if not machine.gpus_seen_at:
             return replace(machine, gpus_seen_at=now)
-        if now - machine.gpus_seen_at >= (limits.gpu_settle if seen.promised else 0):
+        # Until its labels stand there it is on its way, and counts with them: a pod that selects by one is no reason
+        # to buy another. Labels that nobody lets us write are not waited for without end.
+        settled = now - machine.gpus_seen_at >= (limits.gpu_settle if seen.promised else 0)
+        if settled and (seen.dressed or now > machine.node_ready_at + limits.gpu):
             return replace(machine, phase=Phase.READY, ready_at=now)
         return machine
     if machine.gpus_seen_at:
@@ -246,6 +283,8 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
 
 def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
+    if machine.stopped_at:
+        return _off(machine, seen, limits, now)
     if seen.node is None and seen.doubt:
         return machine
     if seen.node is None:

@@ -8,11 +8,14 @@ from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
+from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy
 from controller.domain.resources import Resources
+from controller.fleet.dressing import dressed
 from controller.fleet.identity import node_for
 from controller.fleet.life import Seen
 from controller.fleet.sightings import Sightings
+from controller.planning.lost import kept_though_off
 from controller.planning.predict import gpu_resources
 
 
@@ -41,6 +44,11 @@ def promised(policy: Policy, machine: Machine) -> Resources:
     return gpu_resources(pool, machine.gpus)
 
 
+def _kept(policy: Policy, machine: Machine, node: Node | None, view: View, now: float) -> str:
+    picture = Snapshot(now=now, policy=policy)
+    return kept_though_off(picture, machine, node, view.pods_on(machine.name))
+
+
 def see(
     policy: Policy,
     machine: Machine,
@@ -50,6 +58,7 @@ def see(
     view: View,
     fresh: bool,
     in_flight: bool,
+    now: float,
 ) -> tuple[Seen, str]:
     """The picture, and what a person should look at ("": nothing)."""
     node, doubt = node_for(machine, nodes)
@@ -66,7 +75,9 @@ def see(
         node=node,
         doubt=bool(doubt),
         pods=view.pods_on(machine.name) if node else (),
+        dressed=machine.phase is Phase.READY or dressed(policy, machine, node),
         promised=promised(policy, machine),
         declared=policy.gpu_resources,
+        kept=_kept(policy, machine, node, view, now) if machine.stopped_at else "",
     )
     return seen, report

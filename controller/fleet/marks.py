@@ -104,11 +104,18 @@ def adopt(policy: Policy, catalogue: Catalogue, instance: Instance, intent: str,
     Its script is not taken over: it may be one that the user keeps. Ours are found by their own marks.
     """
     found = names.parse_hostname(policy.cluster_id, instance.hostname)
-    kind = catalogue.type_named(instance.instance_type)
     pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
+    return record(policy, catalogue, instance, intent, now, name=instance.hostname, pool=pool)
+
+
+def record(
+    policy: Policy, catalogue: Catalogue, instance: Instance, intent: str, now: float, *, name: str, pool: str
+) -> Machine:
+    """An instance that exists already, as the ledger keeps it."""
+    kind = catalogue.type_named(instance.instance_type)
     return Machine(
         intent=intent,
-        name=instance.hostname,
+        name=name,
         pool=pool,
         instance_type=instance.instance_type,
         location=instance.location,

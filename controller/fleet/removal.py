@@ -26,14 +26,17 @@ from controller.domain.reason import Reason
 from controller.fleet.identity import node_for
 from controller.fleet.tasks import NotYet
 from controller.planning.consolidation import OFF
-from controller.planning.protection import blockers, protected, uses_gpus
-from controller.planning.scale_down import paused
+from controller.planning.lost import is_due, kept_though_off
+from controller.planning.protection import blockers, paused, protected, uses_gpus
 
 SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 # Where cluster-autoscaler decides: a taint that it would find in a template keeps pods off every later machine.
 UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
 _RETRY = 5.0
+NOT_OFF = Explanation(
+    Reason.IN_USE, "it was shut down in the cloud, and does not look as if it were off any more"
+)
 _TRANSIENT = (Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
 Check = Callable[[], None]  # raises when the removal must not go on: CalledOff or Grounded
@@ -93,6 +96,11 @@ class Removal:
         refused: Refused | None = None
         while True:
             check()
+            if await self._is_off(policy, machine):
+                waits(None)
+                return  # nobody is there whom an eviction would reach
+            if machine.reason is Reason.STOPPED:
+                raise CalledOff(NOT_OFF)
             pods = self._view.pods_on(machine.name)
             self._refuse(policy, machine, pods)
             leaving = [pod for pod in pods if self._waited_for(policy, machine, pod)]
@@ -134,7 +142,13 @@ class Removal:
 
         On a machine that was drained a pod that should have left is one that the watch had not shown yet.
         """
+        off = drained and await self._is_off(policy, machine)
         pods = await self._writer.list_pods_on(machine.name)
+        if off:
+            self._refuse_off(policy, machine, pods)
+            return
+        if machine.reason is Reason.STOPPED:
+            raise CalledOff(NOT_OFF)
         self._refuse(policy, replace(machine, moving=()), pods)  # whatever was to move is gone by now
         if drained and self._view.node(machine.name) is not None:
             late = next((pod for pod in pods if self._waited_for(policy, machine, pod)), None)
@@ -152,8 +166,30 @@ class Removal:
         held = paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
         if held and machine.joined_at and not machine.failed:
             raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
+        off = await self._is_off(policy, machine)
         pods = await self._writer.list_pods_on(machine.name)
-        self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
+        if off:
+            self._refuse_off(policy, machine, pods)
+        else:
+            self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
+
+    async def _is_off(self, policy: Policy, machine: Machine) -> bool:
+        """Whether nothing can run there: the cloud has said for long that it is off, and says so now when asked for
+        it by its id, and its Node, read and not watched, is not Ready. Raises CloudError, ClusterError: nobody can say.
+        """
+        if not is_due(machine, policy.deadlines, self._clock()) or not machine.instance_id:
+            return False
+        node = await self._writer.get_node(machine.name)
+        if node is not None and node.ready:
+            return False
+        instance = await self.look_up(machine.instance_id)
+        return instance is not None and instance.state == "stopped"
+
+    def _refuse_off(self, policy: Policy, machine: Machine, pods: Sequence[Pod]) -> None:
+        """Nothing runs there, so only what people said keeps it."""
+        picture = Snapshot(now=self._clock(), policy=policy)
+        if kept := kept_though_off(picture, machine, self._view.node(machine.name), pods):
+            raise CalledOff(Explanation(Reason.DO_NOT_DISRUPT, kept))
 
     def _refuse(
         self,

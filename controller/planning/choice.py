@@ -6,6 +6,7 @@ price, image, stock, an earlier refusal — is kept beside it, so that explanati
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,7 +16,7 @@ from controller.domain.cloudthings import SWITCHED, InstanceType, Offer
 from controller.domain.images import image_for, why_none
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
-from controller.domain.policy import Pool
+from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 
 # Prices closer than this are equal, so that a rounding of the cloud decides nothing.
@@ -45,13 +46,29 @@ def clock(moment: float) -> str:
     return datetime.fromtimestamp(min(moment, _LAST_SECOND), UTC).strftime("%H:%M:%S UTC")
 
 
+_latest: tuple[Policy, tuple[Offer, ...], dict[str, Refusal], list[Candidate]] | None = None
+
+
 def candidates(snapshot: Snapshot) -> list[Candidate]:
-    """Every offer that some pool may buy in principle, in a fixed order, with what hinders it now."""
+    """Every offer that some pool may buy in principle, in a fixed order, with what hinders it now.
+
+    The same objects as before where settings, offers and refusals are the same; nobody changes the list.
+    """
+    global _latest
     refusals: dict[str, Refusal] = {}
     for refusal in snapshot.refusals:
         known = refusals.get(refusal.offer)
         if refusal.until > snapshot.now and (known is None or _order(refusal) > _order(known)):
             refusals[refusal.offer] = refusal
+    last = _latest
+    if last is not None and last[0] is snapshot.policy and last[1] is snapshot.offers and last[2] == refusals:
+        return last[3]
+    found = _candidates(snapshot, refusals)
+    _latest = (snapshot.policy, snapshot.offers, refusals, found)
+    return found
+
+
+def _candidates(snapshot: Snapshot, refusals: Mapping[str, Refusal]) -> list[Candidate]:
     found: list[Candidate] = []
     first = {
         name: number - len(snapshot.policy.priorities)

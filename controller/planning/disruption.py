@@ -1,7 +1,8 @@
 """How many machines may be on their way out at once, for any reason and for each, and at which hours.
 
 A machine whose Node is not Ready, or is being deleted, is lost to its work already, so it counts like one that
-is being removed. One that failed before it was of use to anybody does not.
+is being removed: more may follow it. One that is lost for good counts no more, or idle machines beside it would be
+paid for as long as nobody mends it: one that failed, that the cloud says is off, or whose Node is silent for long.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
-from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.domain.windows import change_after, open_at
+from controller.planning.lost import silent_for_long
 
 REASONS = (Reason.IDLE, Reason.EXPIRED, Reason.DRIFTED, Reason.CONSOLIDATION)
 
@@ -29,8 +30,8 @@ def allowed_at_once(budget: str, machines: int) -> int:
 class Allowance:
     """What is left of the budgets, taken one machine after the other."""
 
-    def __init__(self, policy: Policy, alive: Sequence[Machine], nodes: Mapping[str, Node]) -> None:
-        self._policy = policy
+    def __init__(self, snapshot: Snapshot, alive: Sequence[Machine], nodes: Mapping[str, Node]) -> None:
+        self._policy = snapshot.policy
         self._all = len(alive)
         # One that is held up may go for any reason: nobody knows better.
         self._leaving = [
@@ -38,7 +39,11 @@ class Allowance:
             for m in alive
             if m.phase.leaving and not m.failed
         ]
-        self._lost = {m.name for m in alive if m.phase is Phase.READY and _is_lost(m, nodes)}
+        self._lost = {
+            m.name
+            for m in alive
+            if m.phase is Phase.READY and _is_lost(m, nodes) and not _for_good(snapshot, m, nodes.get(m.name))
+        }
 
     def refuses(self, reason: Reason, machine: str) -> str:
         """Why it may not go for this reason now, or "". One that is lost itself takes nothing more away."""
@@ -75,6 +80,11 @@ def closed(snapshot: Snapshot) -> Explanation | None:
 
 def hours_change(snapshot: Snapshot) -> float | None:
     return change_after((*snapshot.policy.windows, *snapshot.policy.not_during), snapshot.now)
+
+
+def _for_good(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool:
+    silent = node is not None and silent_for_long(node, snapshot.policy.deadlines, snapshot.now)
+    return bool(machine.stopped_at) or silent
 
 
 def _is_lost(machine: Machine, nodes: Mapping[str, Node]) -> bool:

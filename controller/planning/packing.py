@@ -21,7 +21,7 @@ from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.fit import Ask
 from controller.planning.limits import Tally
 from controller.planning.room import Room
-from controller.planning.shop import Shop
+from controller.planning.shop import shop_of
 from controller.planning.workshop import Packing, bits
 
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
@@ -34,7 +34,7 @@ class Packer:
 
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
-        self.shop = Shop(snapshot, options)
+        self.shop = shop_of(snapshot, options)
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
 
     def template(self, candidate: Candidate) -> Room:

@@ -44,6 +44,7 @@ from controller.planning.own import as_if_on_the_way, is_own, only_own, told_of_
 from controller.planning.packing import Packer, Packing
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.price_floor import price_floor
+from controller.planning.protection import paused
 from controller.planning.room import UNNAMED, Room
 from controller.planning.sites import Sites, existing
 
@@ -185,7 +186,7 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
         tally.charges.placed(rooms)
     free = {room.name: room.free for room in placing.sites.ready}
     left = without_hopeless(snapshot, placing.left, told, free)
-    if left and scale_down.paused(snapshot, None, "scale-up"):
+    if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
     left = together.possible(left, demand, found.gangs, told)
@@ -261,7 +262,7 @@ def _finished(made: Draft) -> Plan:
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)
-    if not scale_down.paused(snapshot, None, "scale-up"):
+    if not paused(snapshot, None, "scale-up"):
         actions += free.launches
     downs, machines_told, down_wake = scale_down.decide(
         snapshot,

@@ -55,10 +55,8 @@ def blockers(
     """What on this node forbids taking it away, whatever the time."""
     if (busy := in_use(snapshot, pods, moving)) is not None:
         return busy
-    if protects(node.annotations.get(names.DO_NOT_DISRUPT, ""), node.created, snapshot.now):
-        return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.DO_NOT_DISRUPT}")
-    if node.annotations.get(names.CA_SCALE_DOWN_DISABLED) == "true":
-        return Explanation(Reason.DO_NOT_DISRUPT, f"the node says {names.CA_SCALE_DOWN_DISABLED}=true")
+    if said := node_forbids(node, snapshot.now):
+        return Explanation(Reason.DO_NOT_DISRUPT, said)
     for pod in pods:
         shape = pod.shape
         if not moves(pod):
@@ -75,6 +73,24 @@ def blockers(
                     f"PodDisruptionBudget {budget.namespace}/{budget.name} does not let {pod.key} go",
                 )
     return None
+
+
+def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = "") -> bool:
+    """Whether scale-up or scale-down is paused for the controller, the pool, or this machine's node."""
+    known = snapshot.policy.pool(pool)
+    marks = [snapshot.policy.pause, known.pause if known else ""]
+    if node is not None:
+        marks.append(node.annotations.get(names.PAUSE, ""))
+    return any(mark in (direction, "all") for mark in marks)
+
+
+def node_forbids(node: Node, now: float) -> str:
+    """Why the Node's own annotations forbid to take its machine away, or ""."""
+    if protects(node.annotations.get(names.DO_NOT_DISRUPT, ""), node.created, now):
+        return f"the node says {names.DO_NOT_DISRUPT}"
+    if node.annotations.get(names.CA_SCALE_DOWN_DISABLED) == "true":
+        return f"the node says {names.CA_SCALE_DOWN_DISABLED}=true"
+    return ""
 
 
 def protected(pod: Pod, now: float) -> str:

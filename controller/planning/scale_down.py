@@ -18,13 +18,13 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, Explanation, MarkIdle, Retire, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
-from controller.planning import consolidation
+from controller.planning import consolidation, lost
 from controller.planning.ageing import expires_at, kept_without_pool, outdated
 from controller.planning.budget import drains_idle
 from controller.planning.choice import clock
 from controller.planning.disruption import Allowance, closed, hours_change
 from controller.planning.elsewhere import Elsewhere
-from controller.planning.protection import blockers, in_use
+from controller.planning.protection import blockers, in_use, paused
 from controller.planning.room import Room
 from controller.planning.sites import node_of
 from controller.planning.steering import Idle, is_avoided, steered
@@ -41,15 +41,6 @@ def parse_time(text: str) -> float | None:
     except (ValueError, OverflowError):
         return None
     return seconds if 0 <= seconds <= LATEST else None
-
-
-def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = "") -> bool:
-    """Whether scale-up or scale-down is paused for the controller, the pool, or this machine's node."""
-    known = snapshot.policy.pool(pool)
-    marks = [snapshot.policy.pause, known.pause if known else ""]
-    if node is not None:
-        marks.append(node.annotations.get(names.PAUSE, ""))
-    return any(mark in (direction, "all") for mark in marks)
 
 
 @dataclass(slots=True)
@@ -104,12 +95,18 @@ def decide(
         elif waiting is not None:
             stays[machine.name] = Explanation(Reason.PROMISED, f"it is kept for pod {expected[waiting]}")
         node = node_of(machine, nodes)
-        if machine.phase is Phase.READY and node is not None:
-            pods = bound.get(machine.name, [])
+        pods = bound.get(machine.name, [])
+        if machine.phase is not Phase.READY:
+            continue
+        if (change := lost.changes_at(snapshot, machine, node)) is not None:
+            found.wake.append(change)
+        if (said := lost.told(snapshot, machine, node, pods)) is not None:
+            found.told[machine.name] = said
+        elif node is not None:
             _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found)
     elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
-    allowance = Allowance(snapshot.policy, alive, nodes)
+    allowance = Allowance(snapshot, alive, nodes)
     if elsewhere is not None:
         _take_in_order(snapshot, found, allowance, elsewhere, alive)
     calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)

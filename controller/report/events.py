@@ -21,6 +21,8 @@ SCALE_DOWN = "ScaleDown"
 SCALE_DOWN_FAILED = "ScaleDownFailed"
 SWITCHED_OFF = "SwitchedOff"
 BY_HAND = "SwitchedByHand"
+# Machines that cost their price and are of no use.
+LOST = {Reason.STOPPED: "MachineStopped", Reason.SILENT: "MachineSilent"}
 
 _QUIET = frozenset(
     {
@@ -55,6 +57,9 @@ class Events:
         for action in plan.actions:
             if isinstance(action, Retire):
                 told += self.once(Told("Node", action.machine, "Normal", SCALE_DOWN, action.message))
+        for name, why in plan.machines.items():
+            if (lost := LOST.get(why.code)) is not None:
+                told += self.once(Told("Node", name, "Warning", lost, why.message))
         self._forget(plan)
         return told
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Count
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,6 +13,7 @@ from controller.domain.cloudhealth import BREAKER_STATES, CloudHealth
 from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
+from controller.domain.reason import Reason
 from controller.domain.switching import Own
 
 PREFIX = "gpu_autoscaler_"
@@ -20,12 +22,18 @@ PREFIX = "gpu_autoscaler_"
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._shown: object = None  # what the gauges stand for
         self.leader = self._gauge("leader", "1 while this replica holds the lease.")
         self.synced = self._gauge("synced", "1 while every watch is in step.")
         self.machines = self._gauge("machines", "Machines by pool and phase.", "pool", "phase")
         self.gpus = self._gauge("gpus", "GPUs of machines that cost money, by pool.", "pool")
         self.price = self._gauge(
             "price_per_hour", "What all machines cost an hour, in the account's currency."
+        )
+        self.lost = self._gauge(
+            "lost_price_per_hour",
+            "What machines cost an hour that are shut down, silent, or failed and kept by the pods on them, by reason.",
+            "reason",
         )
         self.waiting = self._gauge("waiting_pods", "Waiting GPU pods by reason.", "reason")
         self.launches = self._counter("launches", "Machines ordered, by pool.", "pool")
@@ -90,26 +98,50 @@ class Metrics:
 
     def show(self, plan: Plan, machines: Sequence[Machine], own: Mapping[str, Own] | None = None) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
-        self.machines.clear()
-        self.gpus.clear()
-        self.waiting.clear()
-        self.power.clear()
-        for power, count in Count(one.power for one in (own or {}).values()).items():
-            self.power.labels(power).set(count)
-        for (pool, phase), count in Count((_pool(m), m.phase.value) for m in machines).items():
-            self.machines.labels(pool, phase).set(count)
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
         gpus: Count[str] = Count()
         for m in alive:
             gpus[_pool(m)] += m.gpus
+        losses: dict[str, Decimal] = {}
+        for m in alive:
+            if (reason := _lost(m, plan)) is not None:
+                losses[reason.value] = losses.get(reason.value, Decimal(0)) + m.price
+        picture = (
+            Count(one.power for one in (own or {}).values()),
+            Count((_pool(m), m.phase.value) for m in machines),
+            gpus,
+            Count(e.code.value for e in plan.pods.values()),
+            sum(m.price for m in alive),
+            losses,
+        )
+        if picture == self._shown:  # as mostly: the same gauges are not taken down and put up again
+            return
+        self._shown = picture
+        for gauge in (self.power, self.machines, self.gpus, self.waiting, self.lost):
+            gauge.clear()
+        powers, phases, _, codes, price, _ = picture
+        for power, count in powers.items():
+            self.power.labels(power).set(count)
+        for (pool, phase), count in phases.items():
+            self.machines.labels(pool, phase).set(count)
         for pool, count in gpus.items():
             self.gpus.labels(pool).set(count)
-        for code, count in Count(e.code.value for e in plan.pods.values()).items():
+        for code, count in codes.items():
             self.waiting.labels(code).set(count)
-        self.price.set(float(sum(m.price for m in alive)))
+        self.price.set(float(price))
+        for code, lost in losses.items():
+            self.lost.labels(code).set(float(lost))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def _lost(machine: Machine, plan: Plan) -> Reason | None:
+    """Why it is paid for and of no use; None: it is of use, or on its way in or out."""
+    if machine.failed and machine.phase is Phase.DRAINING:
+        return machine.reason
+    why = plan.machines.get(machine.name)
+    return why.code if why is not None and why.code in (Reason.STOPPED, Reason.SILENT) else None
 
 
 def _pool(machine: Machine) -> str:

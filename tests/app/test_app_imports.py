@@ -28,6 +28,12 @@ heavy = ("kubernetes_asyncio.client.models", "verda", "typer", "rich", "grpc", "
 print([name for name in heavy if name in sys.modules])
 """
 
+SANDBOXES = """
+import sys
+import controller.cli.sandboxes, controller.sandbox.cloud.command, controller.sandbox.cluster.command
+print([name for name in ("controller.app.program", "controller.config.settings") if name in sys.modules])
+"""
+
 
 def _python(program: str) -> str:
     done = subprocess.run(
@@ -43,3 +49,7 @@ def test_every_module_of_the_controller_imports_without_grpc() -> None:
 
 def test_the_program_does_not_import_what_costs_memory_for_nothing() -> None:
     assert _python(LEAN) == "[]"
+
+
+def test_a_sandbox_starts_without_loading_the_controller() -> None:
+    assert _python(SANDBOXES) == "[]"

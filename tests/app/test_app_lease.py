@@ -141,7 +141,7 @@ async def test_the_sweep_of_a_leader_that_is_frozen_while_it_looks_removes_nothi
         life.account.scripts["s"] = Script(id="s", name=f"gpuas-home-{'b' * 10}", text=SCRIPT)
         life.frozen_by = "volumes" if freezes else ""
         life.sky.on_call["volumes"] = lambda _, life=life: life.freeze("volumes")  # type: ignore[misc]
-        await life.program.orphans.sweep()
+        await life.program.sweeping.sweep()
         assert life.changed == ([] if freezes else [("delete_script", "s")])
 
 

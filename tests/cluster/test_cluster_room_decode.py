@@ -567,6 +567,17 @@ def test_a_real_node_is_read() -> None:
     assert found.taints == (kube.Taint("nvidia.com/gpu", "present"),)
 
 
+@pytest.mark.parametrize(
+    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False), ("perhaps", False)]
+)
+def test_since_when_a_node_is_or_is_not_ready_is_read(status: str, ready: bool) -> None:
+    raw = node_json(0)
+    moment = {"type": "Ready", "status": status, "lastTransitionTime": "2026-01-01T00:00:10Z"}
+    raw["status"]["conditions"] = [{"type": "MemoryPressure", "status": "Unknown"}, moment]
+    found = Decoder().node(raw)
+    assert (found.ready, found.ready_since) == (ready, 1767225610.0)
+
+
 def test_a_daemon_sets_pods_are_daemons() -> None:
     raw = {"metadata": {"name": "d", "namespace": "n", "uid": "u"}}
     found = Decoder().daemon_set(

@@ -13,6 +13,7 @@ from controller.cloud.protocol import CloudError
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
+from controller.domain.switching import Switch
 from controller.planning.predict import own_labels
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import CPU, SOLD, Served, code_of, pool, replace, served, world
@@ -329,6 +330,28 @@ async def test_every_call_is_counted(one: Served, client: Client) -> None:
     told = generate_latest(one.registry).decode()
     assert 'gpu_autoscaler_grpc_calls_total{code="OK",method="NodeGroups"} 1.0' in told
     assert 'gpu_autoscaler_grpc_calls_total{code="NOT_FOUND",method="NodeGroupTargetSize"} 1.0' in told
+
+
+@pytest.mark.parametrize("node_goes", [False, True])
+async def test_machines_that_are_switched_are_said_not_to_be_served(node_goes: bool) -> None:
+    switch = Switch(name="gpu-worker-1", gpus=4, delete_node=node_goes)
+    async with served(world(pool("g"), switches=(switch,))) as one:
+        client = one.client()
+        assert [g.id for g in (await client.NodeGroups()).nodeGroups] == ["g"]
+        await one.run(60)
+        told = [words for words in one.warnings if words.startswith("SwitchedMachinesNotServed")]
+        assert told == [
+            "SwitchedMachinesNotServed: machines gpu-worker-1 are not served to cluster-autoscaler: no pod switches one "
+            "on, and none goes off for being idle"
+        ]
+        node = replace(make_node("gpu-worker-1", 0.0), provider_id="k3s://gpu-worker-1")
+        one.world.town.nodes["gpu-worker-1"] = node
+        await one.run(10)
+        assert not (await client.NodeGroupForNode(node=client.node("k3s://gpu-worker-1"))).nodeGroup.id
+        code, _ = await code_of(
+            client.NodeGroupDeleteNodes(id="g", nodes=[client.node("k3s://gpu-worker-1", "gpu-worker-1")])
+        )
+        assert code == "NOT_FOUND"
 
 
 async def test_a_minimum_needs_a_pool_of_one_kind_and_place() -> None:

@@ -14,6 +14,7 @@ from controller.domain.reason import Reason
 from controller.fleet import adoption
 from controller.fleet.predecessors import Found
 from tests.compat_grpc.scene import A1, G, Served, code_of, pool, served, world
+from tests.fleet.fakes import make_pod
 
 TAKEN_OVER = (("gpuas-cluster", "home"), ("gpuas-pool", "g"), ("gpuas-intent", "bbbbbbbbbb"))
 
@@ -123,3 +124,37 @@ async def test_what_never_joined_goes_also_while_removing_is_paused() -> None:
         await client.NodeGroupDeleteNodes(id="g", nodes=[client.node(f"verda://{machine.name}")])
         await one.run(60)
         assert not one.world.account.alive()
+
+
+async def test_a_machine_that_served_a_pod_and_is_taken_away_can_be_replaced_at_once() -> None:
+    """Nobody tells here whom a machine was bought for; that a pod uses it is seen."""
+    async with served(world(G)) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        pod = make_pod("train", one.world.time.now, node=machine.name, phase="Running")
+        one.world.town.pods[pod.key] = pod
+        one.world.town.bound_at[pod.key] = one.world.time.now
+        await one.run(10)
+        one.world.account.end(machine.instance_id)
+        await one.run(10)
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 0
+        assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+@pytest.mark.parametrize(("market", "uses"), [("spot_only", True), ("on_demand_only", False)])
+async def test_a_market_that_takes_machines_away_before_they_were_of_use_is_left_alone(
+    market: str, uses: bool
+) -> None:
+    async with served(world(replace(G, market=market))) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        if uses:
+            pod = make_pod("train", one.world.time.now, node=machine.name, phase="Running")
+            one.world.town.pods[pod.key] = pod
+            one.world.town.bound_at[pod.key] = one.world.time.now
+        one.world.account.end(machine.instance_id)
+        await one.run(10)
+        code, words = await code_of(client.NodeGroupIncreaseSize(id="g", delta=1))
+        assert (code, "(vanished)" in words) == ("FAILED_PRECONDITION", True)

@@ -1,4 +1,4 @@
-"""Defaults, what planning gets to see, and what is told because it has no effect yet."""
+"""Defaults, what planning gets to see, and what is told because the machine's own facts count instead."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_the_longest_names_make_a_hostname_of_at_most_60() -> None:
     assert len(hostname(policy.cluster_id, policy.pools[0].name, "a" * 10)) <= 60
 
 
-def test_what_has_no_effect_is_told_with_its_value() -> None:
+def test_every_part_has_an_effect_and_a_label_that_has_none_is_told_with_its_value() -> None:
     text = """\
 machines:
   - {name: w1, gpu_count: 4, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}

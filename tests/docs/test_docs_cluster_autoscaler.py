@@ -57,3 +57,17 @@ def test_every_setting_that_the_page_names_is_one() -> None:
     assert section is not None
     for key in re.findall(r"`externalgrpc\.(\w+)", (DOCS / "cluster-autoscaler.md").read_text()):
         assert key in section.model_fields, key
+
+
+def test_every_scenario_that_the_page_on_tests_names_is_one() -> None:
+    folder = DOCS.parent / "tests" / "e2e" / "controlplane"
+    there = {
+        name
+        for path in folder.glob("test_cluster_autoscaler*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    page = (DOCS / "testing.md").read_text()
+    section = page.partition("## cluster-autoscaler at the wheel")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(test_\w+)`", section))
+    assert len(named) > 20
+    assert named <= there

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the real programs they drive, and a bound on each test's time."""
+"""What the end-to-end tests share: the real programs they drive, who runs what, and a bound on each test's time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,37 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 STAND_IN = "stand-in"  # for cluster-autoscaler, where no binary is named
-LONGEST = 120  # seconds; a hung peer must not hang the whole run
+LONGEST, LONG = 120, 240  # seconds; a hung peer must not hang the whole run
+# Files whose tests share what takes long to set up, or a machine that is there once.
+TOGETHER = {"test_conformance.py", "test_differential.py", "test_kubelet_labels.py", "test_real_kubelet.py"}
+
+
+def work_unit(test: str) -> str:
+    """Whoever is free gets the next test, or the next of the files that stay together."""
+    file = test.partition("::")[0]
+    return file if Path(file).name in TOGETHER else test
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist's own way to say this, `--dist loadgroup`, overlooks its marks with pytest 9.2."""
+    made = LoadScopeScheduling(config, log)
+    made._split_scope = work_unit
+    return made
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes many minutes runs only where it is asked for by its marker."""
+    """The long ones first, so that no process is left alone with one at the end.
+
+    What takes many minutes runs only where it is asked for by its marker.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if config.getoption("-m"):
         return
     slow = [item for item in items if item.get_closest_marker("full") or item.get_closest_marker("soak")]
@@ -29,6 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
         if "controlplane/test_cluster_autoscaler" in report.nodeid and report.when == "call":
             name = report.nodeid.partition("[")[2].rstrip("]")
+            name = STAND_IN if name.startswith(STAND_IN) else name
             ran[name] = ran.get(name, 0) + 1
     if ran:
         real = sum(count for name, count in ran.items() if name != STAND_IN)
@@ -41,7 +64,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(autouse=True)
 def bounded(request: pytest.FixtureRequest) -> Iterator[None]:
     marker = request.node.get_closest_marker("full") or request.node.get_closest_marker("soak")
-    limit = marker.kwargs["limit"] if marker else LONGEST
+    usual = LONG if request.node.get_closest_marker("long") else LONGEST
+    limit = marker.kwargs["limit"] if marker else usual
 
     def late(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError(f"the test took longer than {limit} s")

@@ -103,6 +103,7 @@ def world(tmp_path: Path, kubectl_bin: str) -> Iterator[World]:
             yield made
 
 
+@pytest.mark.long
 def test_a_pod_brings_a_machine_and_its_end_takes_it_away(world: World, tmp_path: Path) -> None:
     words = [
         "run",

@@ -162,6 +162,7 @@ class Town:
                 continue
             for node in self.nodes.values():
                 blocked = any(t.effect == "NoSchedule" for t in node.taints)
+                blocked |= not pod.shape.node_selector.items() <= node.labels.items()
                 free = node.allocatable.get("nvidia.com/gpu", 0) - sum(
                     p.shape.requests.get("nvidia.com/gpu", 0)
                     for p in self.pods.values()

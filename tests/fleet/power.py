@@ -20,6 +20,7 @@ from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.removal import Removal
 from controller.fleet.switching.board import Switchboard
+from controller.fleet.switching.means import Means
 from controller.fleet.switching.turning import Turning
 from tests.fleet.clockwork import Time
 from tests.fleet.fakes import Account, Hands, Town, make_node
@@ -168,7 +169,7 @@ class Operator(Controller):
     def __init__(self, world: Cabinet, policy: Policy, hands: Hands | None = None) -> None:
         super().__init__(world, policy, hands)
         hands, time = self.hands, world.time
-        self.turning = Turning(
+        self.means = Means(
             ledger=self.ledger,
             endpoints=Wires(world.room, hands),
             removal=Removal(
@@ -179,7 +180,6 @@ class Operator(Controller):
             listener=self.heard,
             clock=time.clock,
             sleep=time.sleep,
-            wake=self._wake,
             may_act=lambda: self.leads,
             may_spend=lambda: self.leads,
             rng=world.rng,
@@ -187,7 +187,7 @@ class Operator(Controller):
             restored=self.flights.idle_marks.cleared,
         )  # fmt: skip
         self.board = Switchboard(
-            policy=policy, ledger=self.ledger, turning=self.turning, view=hands, listener=self.heard,
+            policy=policy, ledger=self.ledger, turning=Turning(self.means, self._wake), view=hands, listener=self.heard,
             clock=time.clock, rng=world.rng,
         )  # fmt: skip
         self.fleet.switchboard = self.board
@@ -199,7 +199,7 @@ class Operator(Controller):
 
     async def die(self) -> None:
         await super().die()
-        await self.turning.stop(0)
+        await self.board.turning.stop(0)
 
     def power(self, name: str) -> Power:
         return self.ledger.switched[name].power

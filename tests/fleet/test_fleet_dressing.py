@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.cluster.protocol import ClusterError
 from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy, Pool
@@ -60,6 +61,20 @@ def test_running_work_is_never_met_by_a_new_taint() -> None:
 
 def test_a_machine_of_an_unknown_pool_is_left_as_it_is() -> None:
     assert lacks(POLICY, machine(pool="gone"), node()) == ({}, ())
+
+
+async def test_while_its_labels_cannot_be_written_a_machine_is_still_the_one_for_the_pod_that_selects_by_them() -> (
+    None
+):
+    world = World()
+    controller = world.start()
+    controller.hands.faults["label"] = [ClusterError("unreachable", "away")] * 6
+    world.town.add_pod(node_selector={"gpu-autoscaler/pool": "a100"})
+    world.town.work = 1e9
+    await world.run(controller, 600)
+    assert not controller.hands.faults["label"]
+    assert [pod.node for pod in world.town.pods.values()] == [controller.only.name]
+    assert len(world.account.orders) == 1
 
 
 async def test_a_pool_that_is_taken_out_closes_its_machines_and_opens_them_when_it_is_back() -> None:

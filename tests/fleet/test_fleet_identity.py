@@ -39,6 +39,10 @@ def test_every_shape_that_points_at_the_machine_is_read(provider_id: str) -> Non
     assert node_for(MACHINE, (node(provider_id), node("", "other")))[0] is not None
 
 
+def test_a_clock_that_was_ahead_at_the_order_hides_no_node_that_carries_our_provider_id() -> None:
+    assert node_for(MACHINE, (node(created=NOW - 400),)) == (node(created=NOW - 400), "")
+
+
 @pytest.mark.parametrize("provider_id", ["aws:///i-1", "k3s://somebody", "verda://home-a100-bbbbbbbbbb"])
 def test_a_node_of_our_name_that_says_it_is_something_else_is_not_believed_and_reported(
     provider_id: str,
@@ -53,7 +57,7 @@ def test_a_node_of_our_name_that_says_it_is_something_else_is_not_believed_and_r
     [
         ((node(), node(name="impostor")), "all claim"),
         ((node(name="impostor"),), "under another name"),
-        ((node(created=NOW - 61),), "older than the order"),
+        ((node("", created=NOW - 61),), "older than the order"),
     ],
 )
 def test_every_doubt_is_a_no(nodes: tuple[Node, ...], words: str) -> None:

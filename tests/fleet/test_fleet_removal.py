@@ -419,13 +419,11 @@ async def test_a_node_that_registered_again_under_a_new_uid_is_deleted_by_its_ow
     assert not world.town.nodes
 
 
-async def test_a_switched_off_machine_goes_when_no_work_is_bound_to_it_and_is_not_flapping_meanwhile() -> (
-    None
-):
+async def test_work_on_a_failed_machine_keeps_it_and_is_told_once() -> None:
     world, controller, machine = await ready()
     world.town.work = NEVER
     a_gpu_pod(world, machine)
-    world.account.set("i-1", status="offline")
+    world.account.set("i-1", status="error")
     await world.run(controller, 300)
     assert not controller.hands.did("delete")
     assert controller.only.phase is Phase.DRAINING
@@ -438,7 +436,7 @@ async def test_a_switched_off_machine_goes_when_no_work_is_bound_to_it_and_is_no
 
 async def test_pods_stuck_on_a_dead_node_do_not_keep_a_broken_machine_for_ever() -> None:
     world, controller, machine = await ready()
-    world.account.set("i-1", status="offline")
+    world.account.set("i-1", status="error")
     world.town.nodes[machine.name] = replace(world.town.nodes[machine.name], ready=False)
     pod = make_pod(
         "web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet", deleting_at=world.time.now

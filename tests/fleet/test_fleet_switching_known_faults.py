@@ -233,14 +233,14 @@ async def test_18_gpus_of_a_node_that_is_not_ready_are_not_free() -> None:
 async def test_19_an_endpoint_that_hangs_keeps_no_other_machine_waiting() -> None:
     world, operator = await room(1, 1)
     hung = asyncio.Event()
-    real = operator.turning._endpoints.switch
+    real = operator.means.endpoints.switch
 
     async def hangs(machine: str, on: bool, key: str) -> Any:
         if machine == "w0":
             await hung.wait()
         return await real(machine, on, key)
 
-    operator.turning._endpoints.switch = hangs  # type: ignore[method-assign]
+    operator.means.endpoints.switch = hangs  # type: ignore[method-assign]
     world.town.add_pod("a")
     world.town.add_pod("b")
     await world.run(operator, 120)

@@ -13,11 +13,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller.app.parts import make_cloud, make_connection
+import yaml
+
+from controller.app.parts import make_connection, make_provider
 from controller.app.start import prepare
 from controller.config.dialects.flags import parse_flags
 from controller.config.load import Loaded, load
 from controller.domain.machine import Phase
+from controller.domain.resources import GPU
+from controller.report.plan_json import plan_lines
 from controller.sandbox.cluster.join import Defaults
 from controller.sandbox.demo.stage import NAMESPACE, QUICK, Stage, merged
 from tests.loop.acting import until
@@ -144,9 +148,14 @@ class Old:
         self.id = next(i["id"] for i in (await self.stage.bill())["instances"] if i["hostname"] == hostname)
 
     async def registered(self) -> None:
+        """As one that has been at work for long: its GPUs are usable, and nothing about its Node changes any more."""
+
         async def check() -> bool:
             nodes = (await self.stage.get("/api/v1/nodes"))["items"]
-            return any(node["metadata"]["name"] == self.hostname for node in nodes)
+            found = [one for one in nodes if one["metadata"]["name"] == self.hostname]
+            return any(
+                GPU in one["status"].get("allocatable", {}) and not one["spec"].get("taints") for one in found
+            )
 
         await until(f"{self.hostname} is registered", check)
 
@@ -196,7 +205,12 @@ async def running(
     now = Hurried()
     connection = await make_connection(stage.kubeconfig, {}, now)
     program = await prepare(
-        settings, connection, make_cloud(settings.settings, now), now, identity="life", environ=environ or {}
+        settings,
+        connection,
+        make_provider(settings.settings, now),
+        now,
+        identity="life",
+        environ=environ or {},
     )
     life = Life(stage, program)
     life.strangers = await life._everything()
@@ -211,6 +225,49 @@ async def running(
     assert life.wrong == []
 
 
+async def would_buy(
+    stage: Stage, settings: Loaded, gpus: int, environ: Mapping[str, str] | None = None, **spec: Any
+) -> str:
+    """What `run --dry-run --once` prints for such a pod; it orders, switches and writes nothing."""
+    await stage.pod("asked", gpus, **spec)
+
+    async def refused() -> bool:
+        return bool((await stage.pods())["asked"]["status"].get("conditions"))
+
+    await until("the scheduler has refused it", refused)
+    before = await _marks_of_acts(stage)
+    now = Hurried()
+    connection = await make_connection(stage.kubeconfig, {}, now)
+    cloud = make_provider(settings.settings, now)
+    try:
+        program = await prepare(
+            settings, connection, cloud, now, identity="look", environ=environ or {}, dry_run=True
+        )
+        await program.once()
+    finally:
+        await connection.close()
+        await cloud.close()
+    after = await _marks_of_acts(stage)
+    assert after == before, f"{after}\n{before}"
+    await stage.delete("/api/v1/namespaces/default/pods/asked")
+    return "\n".join(plan_lines(program.loop.plan, program.fleet.catalogue.currency))
+
+
+async def _marks_of_acts(stage: Stage) -> list[Any]:
+    """What any act would change: orders, machines, scripts, ConfigMaps, Leases, taints and labels of Nodes."""
+    bill = await stage.bill()
+    kept = (await stage.get("/api/v1/configmaps"))["items"]
+    leases = (await stage.get("/apis/coordination.k8s.io/v1/leases"))["items"]
+    nodes = (await stage.get("/api/v1/nodes"))["items"]
+    return [
+        bill["creates"],
+        [[one["id"] for one in bill[part]] for part in ("instances", "scripts")],
+        kept,
+        [lease for lease in leases if lease["metadata"]["name"] == "gpu-autoscaler"],
+        [(one["metadata"].get("labels"), one["spec"].get("taints")) for one in nodes],
+    ]
+
+
 async def node(stage: Stage, name: str) -> dict[str, Any]:
     return await stage.get(f"/api/v1/nodes/{name}")
 
@@ -221,3 +278,28 @@ async def ready(life: Life, count: int) -> None:
         return [m.phase for m in alive] == [Phase.READY] * count
 
     await until(f"{count} machines are ready", check)
+
+
+def webhook(power: str, form: str) -> Loaded:
+    """As its documentation has it, in variables or in the values of its chart; only the host is the test's."""
+    asked = [("gpu-worker-1", 4), ("gpu-worker-2", 8)]
+    if form == "helm":
+        groups = [
+            {"name": name, "gpuCount": gpus, "scaleUpEndpoint": f"{power}/{name}/start",
+             "scaleDownEndpoint": f"{power}/{name}/stop"}
+            for name, gpus in asked
+        ]  # fmt: skip
+        at_once = {f"GPU_AUTOSCALER_MACHINES__{n}__MIN_ON": "0s" for n in range(len(asked))}
+        return load("values.yaml", quick() | at_once, text=yaml.safe_dump({"nodeGroups": groups}))
+    environ = {
+        f"GPU_NODE_{n}_{key}": value
+        for n, (name, gpus) in enumerate(asked, start=1)
+        for key, value in {
+            "NAME": name,
+            "GPU_COUNT": str(gpus),
+            "SCALE_UP_ENDPOINT": f"{power}/{name}/start",
+            "SCALE_DOWN_ENDPOINT": f"{power}/{name}/stop",
+            "MIN_ON": "0s",  # the tests' own, as all that makes waits short
+        }.items()
+    }
+    return load(None, quick() | environ)

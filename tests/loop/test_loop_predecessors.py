@@ -1,6 +1,7 @@
 """People come as they are: each predecessor's configuration drives machines from a pending pod to nothing again.
 
-Each begins with one of the predecessor's own machines running, which is foreign until it is taken over by command.
+Each begins with one of the predecessor's own machines running, which is foreign until it is taken over by command; then
+it takes the first pod, and nothing is bought beside it. Machines that are switched are used as they are found.
 """
 
 from __future__ import annotations
@@ -16,16 +17,34 @@ from controller.sandbox.demo.stage import Stage
 from tests.loop import predecessors as past
 from tests.loop.acting import until
 from tests.loop.lives import Life
+from tests.loop.racks import Rack
+from tests.power_server import PowerServer
 
 pytestmark = pytest.mark.life
 
 
-async def carries_a_pod(life: Life, stage: Stage, gpus: int, **spec: Any) -> dict[str, Any]:
-    """From pending to running on a machine of ours; its Node."""
-    await stage.pod("train", gpus, **spec)
-    await life.runs()
-    pod = (await stage.pods())["train"]
+async def carries_a_pod(
+    life: Life, stage: Stage, gpus: int, name: str = "train", **spec: Any
+) -> dict[str, Any]:
+    """From pending to running; the Node where it runs."""
+    await stage.pod(name, gpus, **spec)
+    await life.runs(name)
+    pod = (await stage.pods())[name]
     return await past.node(stage, pod["spec"]["nodeName"])
+
+
+async def is_left_alone(life: Life, old: past.Old) -> None:
+    """It is foreign before anybody commands otherwise."""
+    assert old.id in life.strangers
+    assert not life.program.fleet.machines()
+
+
+async def goes_back_to_nothing(life: Life, stage: Stage, *pods: str) -> None:
+    """Every pod ends, and with them every machine, that of the predecessor too: no order was made beside it."""
+    for pod in pods:
+        await stage.delete(f"/api/v1/namespaces/default/pods/{pod}")
+    await life.empty()
+    assert len(life.posts) == 1
 
 
 async def is_taken_over(life: Life, stage: Stage, settings: Loaded, project: str, old: past.Old) -> None:
@@ -46,7 +65,7 @@ async def is_taken_over(life: Life, stage: Stage, settings: Loaded, project: str
         life.strangers.pop(disk, None)
 
 
-async def test_the_python_providers_configuration_drives_machines_and_takes_over_its_own() -> None:
+async def test_the_python_providers_configuration_takes_over_its_machine_and_drives_others() -> None:
     pair = {"supported_os": {"1V100.6V": ["ubuntu-24.04-cuda-12.8-open-docker"]}}
     async with past.arena("gpu-workers-", "verda://{id}", pair) as stage:
         script = await past.script_in_the_account(stage)
@@ -58,23 +77,24 @@ async def test_the_python_providers_configuration_drives_machines_and_takes_over
         await old.registered()
         settings = past.loaded(stage, {}, text=past.CA_VERDA.replace(past.SCRIPT, script))
         assert settings.dialect == "ca-verda"
+        wanted = {"nodeSelector": {"node-role.kubernetes.io/gpu": "true"}}
+        assert "launch 1V100.6V in FIN-03" in await past.would_buy(stage, settings, 1, **wanted)
         async with past.running(stage, settings) as life:
-            await stage.pod("before", 1)  # the old machine, foreign as it is, has room for this one
-            await life.runs("before")
-            node = await carries_a_pod(life, stage, 1, nodeSelector={"node-role.kubernetes.io/gpu": "true"})
-            assert node["metadata"]["labels"]["verda.com/gpu"] == "v100"
-            assert len(life.posts) == 1
-            assert old.id in {i["id"] for i in (await stage.bill())["instances"]}
+            await is_left_alone(life, old)
             await is_taken_over(life, stage, settings, "ca-verda", old)
+            node = await carries_a_pod(life, stage, 1, "first", **wanted)
+            assert node["metadata"]["name"] == old.hostname
+            assert life.posts == []
+            node = await carries_a_pod(life, stage, 1, **wanted)
+            assert node["metadata"]["labels"]["verda.com/gpu"] == "v100"
             await past.ready(life, 2)
-            await stage.delete("/api/v1/namespaces/default/pods/before")
-            await life.end()
-            assert len(life.posts) == 1
+            await goes_back_to_nothing(life, stage, "first", "train")
 
 
-async def test_the_go_providers_configuration_drives_machines_and_takes_over_its_own() -> None:
+async def test_the_go_providers_configuration_takes_over_its_machine_and_drives_others() -> None:
     pair = {"supported_os": {"1A100.22V": ["ubuntu-24.04-cuda-12.8-open-docker"]}}
     async with past.arena("gpu-nodes-", "datacrunch://{id}", pair) as stage:
+        stage.cluster.settings.change({"gpus_sliced": {"*gpu-nodes-*": 7}})
         old = past.Old(stage)
         await old.plant(
             "gpu-nodes-5b3f0c9d1e2a4567",
@@ -87,20 +107,23 @@ async def test_the_go_providers_configuration_drives_machines_and_takes_over_its
         environ = {"DATACRUNCH_CLUSTER_CONFIG_JSON": past.DATACRUNCH}
         settings = past.loaded(stage, environ, flags=past.DATACRUNCH_FLAGS)
         assert settings.dialect == "datacrunch"
-        stage.cluster.settings.change({"gpus_sliced": {"*gpu-nodes-*": 7}})
+        ours: dict[str, Any] = {
+            "tolerations": [{"key": "gpu-node", "operator": "Exists", "effect": "NoSchedule"}],
+            "nodeSelector": {"nodepool": "gpu"},
+        }
+        assert "launch 1A100.22V in FIN-01" in await past.would_buy(stage, settings, 7, **ours)
         async with past.running(stage, settings) as life:
-            tolerations = [{"key": "gpu-node", "operator": "Exists", "effect": "NoSchedule"}]
-            node = await carries_a_pod(
-                life, stage, 7, tolerations=tolerations, nodeSelector={"nodepool": "gpu"}
-            )
-            assert {"key": "gpu-node", "effect": "NoSchedule"} in node["spec"]["taints"]
-            assert len(life.posts) == 1
+            await is_left_alone(life, old)
             await is_taken_over(life, stage, settings, "datacrunch", old)
-            await life.end()
-            assert len(life.posts) == 1
+            node = await carries_a_pod(life, stage, 7, "first", **ours)
+            assert node["metadata"]["name"] == old.hostname
+            assert life.posts == []
+            node = await carries_a_pod(life, stage, 7, **ours)
+            assert {"key": "gpu-node", "effect": "NoSchedule"} in node["spec"]["taints"]
+            await goes_back_to_nothing(life, stage, "first", "train")
 
 
-async def test_verdas_own_providers_configuration_drives_machines_and_takes_over_its_own() -> None:
+async def test_verdas_own_providers_configuration_takes_over_its_machine_and_drives_others() -> None:
     pair = {"supported_os": {"1A6000.10V": ["ubuntu-24.04-cuda-12.8-open-docker"]}}
     hostname = "hostname-prefix-here-vm-fin-02-1a2b3c4d"
     async with past.arena("hostname-prefix-here-vm-", "verdacloud://FIN-02/{hostname}", pair) as stage:
@@ -109,15 +132,59 @@ async def test_verdas_own_providers_configuration_drives_machines_and_takes_over
         await old.registered()
         settings = past.loaded(stage, past.verdacloud(), flags=past.VERDACLOUD_FLAGS)
         assert settings.dialect == "verdacloud"
+        ours: dict[str, Any] = {
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "nodeSelector": {"verda.com/node-group": "gpu-workers", "team": "ai"},
+        }
+        assert "launch 1A6000.10V in FIN-02" in await past.would_buy(
+            stage, settings, 1, past.VERDACLOUD_JOIN, **ours
+        )
         async with past.running(stage, settings, past.VERDACLOUD_JOIN) as life:
-            tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
-            node = await carries_a_pod(
-                life, stage, 1, tolerations=tolerations, nodeSelector={"verda.com/node-group": "gpu-workers", "team": "ai"}
-            )  # fmt: skip
-            assert node["metadata"]["labels"]["env"] == "production"
+            await is_left_alone(life, old)
             await is_taken_over(life, stage, settings, "verdacloud", old)
-            await life.end()
-            assert len(life.posts) == 1
+            node = await carries_a_pod(life, stage, 1, "first", **ours)
+            assert node["metadata"]["name"] == old.hostname
+            assert life.posts == []
+            node = await carries_a_pod(life, stage, 1, **ours)
+            assert node["metadata"]["labels"]["env"] == "production"
+            await goes_back_to_nothing(life, stage, "first", "train")
+
+
+@pytest.mark.parametrize("form", ["variables", "helm"])
+async def test_the_webhook_controllers_configuration_drives_its_machines_as_they_are(form: str) -> None:
+    gpus = {"gpu-worker-1": 4, "gpu-worker-2": 8}
+    with PowerServer() as power:
+        async with Stage(cluster={"speed": 200}, boots=False) as stage:
+            rack = Rack(stage, power, gpus)
+            await rack.register(on=frozenset({"gpu-worker-1"}))
+            settings = past.webhook(power.url, form)
+            assert settings.dialect == ("webhook" if form == "helm" else "native")
+            assert "gpu-worker-2" in await past.would_buy(stage, settings, 8)
+            async with past.running(stage, settings) as life:
+                await stage.pod("first", 4)
+                await switched(life, stage, "first", "gpu-worker-1")
+                assert power.heard == []  # what is on is used as it is
+                await stage.pod("train", 8)
+                await switched(life, stage, "train", "gpu-worker-2")
+                (heard,) = power.heard
+                assert (heard.method, heard.path, heard.body) == ("POST", "/gpu-worker-2/start", "{}")
+                for pod in ("first", "train"):
+                    await stage.delete(f"/api/v1/namespaces/default/pods/{pod}")
+
+                async def all_off() -> bool:
+                    return set(power.powers.values()) == {"off"}
+
+                await until("everything is off", all_off)
+                assert [len(power.keys(False, name)) for name in gpus] == [1, 1]
+                assert [h.path for h in power.heard if h.path.endswith("start")] == ["/gpu-worker-2/start"]
+            assert rack.broken == []
+
+
+async def switched(life: Life, stage: Stage, pod: str, name: str) -> None:
+    async def check() -> bool:
+        return bool((await stage.pods())[pod]["spec"].get("nodeName") == name)
+
+    await until(f"{pod} is bound to {name}", check)
 
 
 async def test_machines_of_a_predecessor_that_are_not_taken_over_are_left_alone() -> None:

@@ -166,6 +166,8 @@ async def test_a_hundred_changes_while_pods_come_and_go_restart_nothing_and_buy_
         assert metric(life, "settings_valid") == 1
         await life.empty()
         assert life.program is program
+        assert (applied + refused, min(applied, refused) > 30, pods) == (100, True, 10)
+        assert 1 <= len(life.posts) <= pods  # one machine for each pod at most; an idle one takes the next
 
 
 async def test_a_refused_change_is_told_in_event_metric_and_status_until_it_is_mended(tmp_path: Path) -> None:

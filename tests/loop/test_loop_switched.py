@@ -22,6 +22,7 @@ from controller.domain.switching import Power
 from controller.sandbox.demo.stage import QUICK, Stage, merged
 from tests.loop.acting import until
 from tests.loop.lives import Hurried
+from tests.loop.racks import Rack
 from tests.power_server import Authority, PowerServer
 
 pytestmark = pytest.mark.life
@@ -34,52 +35,6 @@ SETTINGS: dict[str, Any] = {
     "deadlines": {"gpu_settle": "100ms", "drain_pause": "100ms", "backoff": {"first": "1s", "most": "2s"}},
     "scale_down": {"cooldown": "500ms"},
 }
-READY = "/api/v1/nodes/{}/status"
-
-
-class Rack:
-    """Nodes that are Ready while their machine is on. The server's threads reach the cluster through the loop."""
-
-    def __init__(self, stage: Stage, power: PowerServer, gpus: Mapping[str, int]) -> None:
-        self.stage, self.power, self.gpus = stage, power, gpus
-        self.broken: list[str] = []
-        self._loop = asyncio.get_running_loop()
-        power.before = self._before
-        power.on_effect = self._effect
-
-    async def register(self) -> None:
-        for name in self.gpus:
-            room = {"cpu": "16", "memory": "60Gi", "pods": "110", "ephemeral-storage": "80Gi"}
-            await self.stage.create(
-                "/api/v1/nodes",
-                {
-                    "kind": "Node",
-                    "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-                    "spec": {"providerID": f"k3s://{name}"},
-                    "status": {"capacity": room, "allocatable": room},
-                },
-            )
-            await self.set(name, False)
-
-    async def set(self, name: str, on: bool) -> None:
-        gpus = {"nvidia.com/gpu": str(self.gpus[name] if on else 0)}
-        ready = {"type": "Ready", "status": "True" if on else "Unknown", "reason": "Kubelet"}
-        body = {"status": {"conditions": [ready], "capacity": gpus, "allocatable": gpus}}
-        await self.stage.patch(READY.format(name), body)
-
-    def _run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
-
-    def _before(self, name: str, on: bool) -> None:
-        if not on:
-            used = [
-                k for k, pod in self._run(self.stage.pods()).items() if pod["spec"].get("nodeName") == name
-            ]
-            if used:
-                self.broken.append(f"{name} is called off while {used} use it")
-
-    def _effect(self, name: str, on: bool) -> None:
-        asyncio.run_coroutine_threadsafe(self.set(name, on), self._loop)
 
 
 @asynccontextmanager

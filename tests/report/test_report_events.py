@@ -97,3 +97,13 @@ def test_nothing_is_remembered_of_pods_and_machines_that_are_gone() -> None:
         events.once(Told("Node", name, "Warning", "ScaleDownFailed", "in use"))
     events.of_plan(Plan())
     assert events._last == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(Reason.STOPPED, "MachineStopped"), (Reason.SILENT, "MachineSilent")]
+)
+def test_a_machine_that_costs_and_is_of_no_use_is_told_once_on_its_node(code: Reason, reason: str) -> None:
+    events = Events()
+    plan = Plan(machines={"home-a100-aaaaaaaaaa": Explanation(code, "costs 1.29 an hour")})
+    told = [event for _ in range(100) for event in events.of_plan(plan)]
+    assert told == [Told("Node", "home-a100-aaaaaaaaaa", "Warning", reason, "costs 1.29 an hour")]

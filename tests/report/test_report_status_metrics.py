@@ -170,3 +170,23 @@ def test_switched_machines_have_their_place_in_status_and_metrics() -> None:
     text = metrics.text().decode()
     assert 'gpu_autoscaler_switched_machines{power="off"} 2.0' in text
     assert 'gpu_autoscaler_switched_machines{power="on"} 1.0' in text
+
+
+def test_what_is_paid_for_machines_that_are_of_no_use_is_a_metric_by_reason() -> None:
+    metrics = Metrics()
+    told = {
+        machine(1).name: Explanation(Reason.STOPPED, "shut down"),
+        machine(2).name: Explanation(Reason.SILENT, "silent"),
+        machine(3).name: Explanation(Reason.SILENT, "silent"),
+        machine(4).name: Explanation(Reason.IN_USE, "a pod uses it"),
+    }
+    failed = machine(5, Phase.DRAINING, reason=Reason.LAUNCH_FAILED)
+    gone = machine(6, Phase.DELETING, reason=Reason.VANISHED, gone_at=NOW)
+    metrics.show(Plan(machines=told), [*(machine(n) for n in range(1, 5)), failed, gone])
+    shown = metrics.text().decode()
+    assert 'gpu_autoscaler_lost_price_per_hour{reason="stopped"} 1.29' in shown
+    assert 'gpu_autoscaler_lost_price_per_hour{reason="silent"} 2.58' in shown
+    assert 'gpu_autoscaler_lost_price_per_hour{reason="launch_failed"} 1.29' in shown
+    assert shown.count("gpu_autoscaler_lost_price_per_hour{") == 3
+    metrics.show(Plan(), [])
+    assert "gpu_autoscaler_lost_price_per_hour{" not in metrics.text().decode()

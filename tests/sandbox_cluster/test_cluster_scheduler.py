@@ -503,3 +503,21 @@ def test_a_sidecars_host_port_counts(town: Town) -> None:
         town.run()
     assert where(town, "p") == "n"
     assert "free ports" in why(town, "q")
+
+
+def test_events_are_forgotten_an_hour_after_they_were_told_last_and_then_told_anew(town: Town) -> None:
+    def told() -> list[str]:
+        return [event["involvedObject"]["name"] for event in town.get("/api/v1/events")["items"]]
+
+    town.add_pod("old")
+    town.run(3000)
+    town.add_pod("young")
+    town.run(700)
+    town.world.recorder.forget(town.now - 3600)
+    assert told() == ["young"]
+    town.world.recorder.forget(town.now + 1)
+    town.run(1)
+    assert told() == []
+    town.add_pod("new")
+    town.run(1)
+    assert "new" in told()

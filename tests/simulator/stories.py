@@ -73,6 +73,13 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         _story(SOME, {"at_s": 420, "cloud_event": {"event": "delete", "hostname": "simulated-*", "disks": disks}})
         for disks in ("keep", "trash")
     ],
+    "somebody shuts it down in the console": [
+        _story(SOME, {"at_s": 420, "cloud_event": {"event": "shut_down", "hostname": "simulated-*"}, "for_s": lasts}, hours=1)
+        for lasts in (0, 300, 560, 700)
+    ] + [
+        _story(SOME, {"at_s": 420, "cloud_event": {"event": "fail", "hostname": "simulated-*", "into": into}}, hours=1)
+        for into in ("dreaming", "error")
+    ],
     "the machine never becomes usable": [
         _story(ONE, {"at_s": 0, "cluster_knobs": {"gpus_never": ["*"]}, "for_s": 400}, hours=1),
         _story(ONE, {"at_s": 0, "cluster_knobs": {"never_join": ["*"]}, "for_s": 400}, hours=1),

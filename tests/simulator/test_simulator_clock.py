@@ -40,6 +40,40 @@ def test_timers_fire_in_the_order_of_their_times_and_then_of_their_making() -> N
     assert run(order()) == ["a", "b", "c", "d"]
 
 
+def test_a_timer_of_somebody_who_only_watches_changes_no_moment_of_the_others() -> None:
+    async def moments(watched: bool) -> list[tuple[str, float]]:
+        seen: list[tuple[str, float]] = []
+        loop = asyncio.get_running_loop()
+
+        def again(name: str, every: float) -> None:
+            seen.append((name, loop.time()))
+            loop.call_later(every, again, name, every)
+
+        def watch() -> None:
+            loop.call_later(0.7, watch)
+
+        if watched:
+            watch()
+        for name, every in (("a", 0.1), ("b", 0.3), ("c", 0.1), ("d", 60.0 / 7)):
+            loop.call_later(every, again, name, every)
+        await asyncio.sleep(200)
+        return seen
+
+    assert run(moments(watched=False)) == run(moments(watched=True))
+
+
+def test_timers_that_were_cancelled_do_not_fill_the_memory() -> None:
+    async def cancel_many() -> int:
+        loop = asyncio.get_running_loop()
+        for _ in range(20_000):
+            loop.call_later(1e6, print).cancel()
+        await asyncio.sleep(1)
+        assert isinstance(loop, VirtualLoop)
+        return len(loop._timers)
+
+    assert run(cancel_many()) < 2_000
+
+
 def test_time_outs_end_waits_at_their_time() -> None:
     async def wait() -> float:
         with pytest.raises(TimeoutError):

@@ -12,6 +12,9 @@ import sys
 
 import pytest
 
+from controller.sandbox.simulator import simulation
+from controller.sandbox.simulator.simulation import Simulation
+from controller.sandbox.simulator.workload import Work
 from tests.simulator.days import ONE_POD, Day
 
 FRESH = int(os.environ.get("SIMULATED_SEED", random.SystemRandom().randrange(1_000_000)))
@@ -45,6 +48,25 @@ def test_the_same_seed_gives_the_same_course_byte_by_byte() -> None:
     first, second = (Day(seed=5, hours=0.5, faults="harsh") for _ in range(2))
     assert first.trace == second.trace
     assert first.digest == second.digest
+
+
+def test_who_watches_a_course_does_not_change_it() -> None:
+    def watch(simulation: Simulation) -> None:
+        simulation._look, simulation._look_every = lambda seen: None, 0.37
+
+    watched = Day(seed=5, hours=0.5, faults="harsh", before=watch)
+    assert watched.digest == Day(seed=5, hours=0.5, faults="harsh").digest
+
+
+def test_a_day_on_which_nothing_can_happen_any_more_is_not_waited_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(simulation, "STUCK", 1800.0)
+    monkeypatch.setattr(Simulation, "_delays", lambda self: (0.0,))
+    day = Day(hours=0.1, works=[Work("too-large", 5.0, 300.0, 64, 2000, 8192)])
+    assert len(day.told("nothing happens any more")) == 1
+    assert day.simulation.loop.time() < 3600
+    assert any("too-large (64 GPU) has not run to its end" in text for text in day.result["violations"])
 
 
 def test_another_seed_gives_another_course() -> None:

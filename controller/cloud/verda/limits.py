@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -41,7 +42,9 @@ def standings(headers: Mapping[str, str]) -> dict[str, Standing]:
     return found
 
 
-def _items(header: str) -> dict[str, dict[str, float]]:
+@lru_cache(maxsize=64)
+def _items(header: str) -> Mapping[str, Mapping[str, float]]:
+    """What is said of the limits themselves is the same in every answer."""
     found: dict[str, dict[str, float]] = {}
     for item in header.split(","):
         match = _ITEM.fullmatch(item)

@@ -17,3 +17,16 @@ def set_condition(held_in: Obj, now: str, /, **condition: Any) -> None:
         held.append(condition)
     else:
         held[held.index(old)] = condition
+
+
+def set_doom(held: Obj, now: str, reason: str, message: str) -> None:
+    """Say of a pod that it is about to be taken away, and by whom."""
+    set_condition(
+        held["status"],
+        now,
+        type="DisruptionTarget",
+        status="True",
+        reason=reason,
+        message=message,
+        lastProbeTime=None,
+    )

@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.sandbox.cluster import decoding, errors, removal
 from controller.sandbox.cluster.agenda import Agenda
-from controller.sandbox.cluster.conditions import set_condition
+from controller.sandbox.cluster.conditions import set_condition, set_doom
 from controller.sandbox.cluster.errors import bad_request, internal, too_many
 from controller.sandbox.cluster.options import delete_options, write_options
 from controller.sandbox.cluster.resources import BUDGETS, BY_KIND, PODS, Obj
@@ -148,16 +148,7 @@ class Disruption:
         removal.check(PODS, item, uid, version)
 
         def doom(held: Obj) -> None:
-            reason, why = "EvictionByEvictionAPI", "Eviction API: evicting"
-            set_condition(
-                held["status"],
-                self.store.now(),
-                type="DisruptionTarget",
-                status="True",
-                reason=reason,
-                message=why,
-                lastProbeTime=None,
-            )
+            set_doom(held, self.store.now(), "EvictionByEvictionAPI", "Eviction API: evicting")
 
         if not dry and pod["spec"].get("nodeName"):
             self.store.modify(PODS, (namespace, name), doom)

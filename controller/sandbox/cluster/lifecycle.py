@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 
 from controller.sandbox.cluster.agenda import Agenda, Timer
-from controller.sandbox.cluster.conditions import set_condition
+from controller.sandbox.cluster.conditions import set_condition, set_doom
 from controller.sandbox.cluster.creating import new_object
 from controller.sandbox.cluster.fit import UNSCHEDULABLE_TAINT, tolerates
 from controller.sandbox.cluster.pod_rules import NOT_READY, UNREACHABLE
@@ -185,16 +185,8 @@ class Lifecycle:
         self.recorder.tell(PODS, pod, "TaintManagerEviction", text, "taint-eviction-controller")
 
         def doom(held: Obj) -> None:
-            reason, why = "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
-            set_condition(
-                held["status"],
-                self.store.now(),
-                type="DisruptionTarget",
-                status="True",
-                reason=reason,
-                message=why,
-                lastProbeTime=None,
-            )
+            why = "Taint manager: deleting due to NoExecute taint"
+            set_doom(held, self.store.now(), "DeletionByTaintManager", why)
 
         self.store.modify(PODS, key, doom)
         self.store.delete(PODS, key)

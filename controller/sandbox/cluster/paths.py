@@ -7,12 +7,14 @@ counts as that name; the old `/api/v1/watch/…` paths watch; `watch` with a nam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from controller.sandbox.cluster.errors import ApiError, NoSuchPath, no_such_resource, not_allowed
 from controller.sandbox.cluster.resources import BY_NAME, GROUP_VERSIONS, PODS, Resource
 from controller.sandbox.wire import Request
 
 VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+GROUPS = frozenset(group for group, _ in GROUP_VERSIONS)
 DOORS = ("status", "finalize")
 OF_DOOR = {"eviction": ("create",), "binding": ("create",), "finalize": ("update",)}
 
@@ -40,10 +42,15 @@ def flag(request: Request, name: str) -> bool:
 
 
 def asked_of(request: Request) -> Asked:
-    parts = [part for part in request.path.split("/") if part]
-    verb = VERBS.get(request.method, "")
+    return _asked(request.path, request.method, flag(request, "watch"), request.first("fieldSelector"))
+
+
+@lru_cache(maxsize=4096)
+def _asked(path: str, method: str, watch: bool, selector: str) -> Asked:
+    parts = [part for part in path.split("/") if part]
+    verb = VERBS.get(method, "")
     if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
-        return Asked(request.path, request.method.lower())
+        return Asked(path, method.lower())
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     if rest[0] == "watch" and len(rest) > 1:
         verb, rest = "watch", rest[1:]
@@ -56,13 +63,13 @@ def asked_of(request: Request) -> Asked:
     chosen = ""
     if not name:
         if verb == "get":
-            verb = "watch" if flag(request, "watch") else "list"
+            verb = "watch" if watch else "list"
         elif verb == "delete":
             verb = "deletecollection"
         if verb in ("list", "watch", "deletecollection"):
-            chosen = _chosen(request.first("fieldSelector"))
+            chosen = _chosen(selector)
     sub = rest[2] if len(rest) > 2 else ""
-    return Asked(request.path, verb, group, version, namespace, rest[0], name, sub, len(rest) - 1, chosen)
+    return Asked(path, verb, group, version, namespace, rest[0], name, sub, len(rest) - 1, chosen)
 
 
 def _chosen(selector: str) -> str:
@@ -73,14 +80,14 @@ def _chosen(selector: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)
 def resource_of(asked: Asked, method: str) -> Resource:
     """The resource that a path names; refused where the path or the method leads nowhere."""
-    groups = {group for group, _ in GROUP_VERSIONS}
     if asked.group is None:
         parts = asked.path.strip("/").split("/")
-        known = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in groups)
+        known = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in GROUPS)
         raise no_such_resource() if known else NoSuchPath()
-    if asked.group not in groups:
+    if asked.group not in GROUPS:
         raise NoSuchPath
     resource = BY_NAME.get((asked.group, asked.plural))
     if asked.group == "" and asked.plural == "bindings" and asked.namespace:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 from controller.sandbox.cluster.resources import EVENTS, Obj, Resource
 from controller.sandbox.cluster.shelf import Key
+from controller.sandbox.cluster.stamps import stamp
 from controller.sandbox.cluster.store import Store
 
 REMEMBERED = 4000  # and kept: older ones are deleted, where the real API forgets them after an hour
@@ -15,6 +16,16 @@ class Recorder:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._known: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+
+    def forget(self, before: float) -> None:
+        """Events that were told last before this time go, whoever wrote them: as with the real API, after an hour."""
+        limit = stamp(before)
+        for item in list(self.store.shelf(EVENTS).items.values()):
+            event = item.decode()
+            if (event.get("lastTimestamp") or event["metadata"]["creationTimestamp"]) < limit:
+                self.store.delete(EVENTS, item.key)
+        there = self.store.shelf(EVENTS).items
+        self._known = OrderedDict((seen, key) for seen, key in self._known.items() if key in there)
 
     def tell(
         self, resource: Resource, about: Obj, reason: str, message: str, source: str, *, warning: bool = False

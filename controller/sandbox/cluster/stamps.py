@@ -45,6 +45,7 @@ def stamp_of(written: str) -> str:
     return found.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@lru_cache(maxsize=64)
 def micro_stamp_of(written: str) -> str:
     """A MicroTime must have its six digits."""
     found = _moment(written, r"\.\d{6}", "2006-01-02T15:04:05.000000Z07:00")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 import yaml
@@ -61,7 +62,11 @@ class Form:
 
 def form(request: Request, *, listing: bool = False) -> Form:
     """The first form of the Accept header that can be given; refused where none can."""
-    header = request.headers.get("accept", "").strip()
+    return _form(request.headers.get("accept", "").strip(), listing)
+
+
+@lru_cache(maxsize=256)
+def _form(header: str, listing: bool) -> Form:
     if not header:
         return Form()
     clauses = [_clause(part) for part in header.split(",")]

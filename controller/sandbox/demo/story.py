@@ -1,8 +1,8 @@
 """The demo: the real controller on both sandboxes over HTTP, told live; true only if it really went so.
 
-Pods that need 1, 1 and 2 GPUs and one that can never fit; the decision and its reasons; machines
-ordered, booted, joined; GPUs late; pods running, done; cooldown; the largest idle machine goes first;
-at the end the bill, and what is left in the account.
+Pods that need 1, 1 and 2 GPUs, one for a machine of one's own and one that can never fit; the decision and its
+reasons; machines ordered, booted, joined, and the own one switched on; GPUs late; pods running, done; cooldown; the
+largest idle machine goes first; at the end the bill, and what is left in the account.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from typing import Any
 from controller.app.program import Program
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Plan
+from controller.domain.switching import Power
+from controller.sandbox.demo import own_machine
+from controller.sandbox.demo.own_machine import OwnMachine
 from controller.sandbox.demo.stage import Stage
 
-LONGEST = 75.0
+LONGEST = 120.0  # on a machine that is busy with other things; usually it is over in half a minute
 POOL = {
     "name": "a100",
     "instance_types": ["1A100.22V", "2A100.44V", "4A100.88V"],
@@ -34,12 +37,23 @@ CLOUD = {
     "volume_gone_s": [30, 60],
 }
 CLUSTER = {"speed": 40, "boot": [60, 90], "ready": [10, 20], "gpu": [30, 60]}
-PODS = {
-    "train-small-1": (1, 320.0),
-    "train-small-2": (1, 320.0),
-    "train-large": (2, 80.0),
-    "train-huge": (16, 80.0),
+# Name, GPUs, seconds, and what else it says.
+OWN_POD = "train-at-home"
+PODS: dict[str, tuple[int, float, dict[str, Any]]] = {
+    "train-small-1": (1, 320.0, {}),
+    "train-small-2": (1, 320.0, {}),
+    "train-large": (2, 80.0, {}),
+    OWN_POD: (
+        2,
+        200.0,
+        {
+            "tolerations": [{"key": own_machine.TAINT["key"], "operator": "Exists"}],
+            "nodeSelector": {"kubernetes.io/hostname": own_machine.NAME},
+        },
+    ),
+    "train-huge": (16, 80.0, {}),
 }
+RAN = len(PODS) - 1  # the huge one never does
 
 _WORDS = {
     Phase.INTENDED: "is written into the ledger, then ordered",
@@ -50,6 +64,12 @@ _WORDS = {
     Phase.READY: "offers its GPUs",
     Phase.DRAINING: "is drained",
     Phase.DELETING: "is deleted, with its disk",
+}
+_POWER = {
+    Power.RISING: "is called: switch on",
+    Power.ON: "is on, its GPUs are there; it costs nothing more",
+    Power.DRAINING: "is drained",
+    Power.FALLING: "is called: switch off; its Node stays, tainted, for the next time",
 }
 
 
@@ -86,6 +106,7 @@ class Teller:
         print(f"  pods that ran            {summary['pods_run']}")
         print(f"  machines launched        {summary['launches']}")
         print(f"  first to go              {summary['first_removed']} (the largest)")
+        print(f"  switched on and off      {own_machine.NAME} ({', '.join(summary['switched'])})")
         print(f"  the bill                 {summary['cost']:.4f} {summary['currency']}")
         print(
             f"  left in the account      {summary['machines_left']} machines, {summary['disks_left']} disks, "
@@ -97,18 +118,26 @@ class Teller:
 async def tell(*, as_json: bool, seed: int = 0) -> bool:
     """Play the story; whether it went as it should."""
     teller = Teller(as_json)
-    async with Stage(seed=seed, cloud=CLOUD, cluster=CLUSTER) as stage:
+    async with Stage(seed=seed, cloud=CLOUD, cluster=CLUSTER) as stage, OwnMachine(stage) as own:
         teller.say(
-            "title", "A cluster without GPUs, an empty cloud account, and the controller between them."
+            "title",
+            "A cluster without GPUs, an empty cloud account, a machine that is switched off, and the controller between them.",
         )
-        program = await stage.program({"cluster_id": "demo", "pools": [POOL]})
+        # Two at once, so that none waits for the own machine, which is believed to be off only after half a minute.
+        leaving = {"disruption": {"budget": "2"}}
+        program = await stage.program(
+            {"cluster_id": "demo", "pools": [POOL], "machines": [own.settings()], **leaving}
+        )
         running = asyncio.create_task(program.run(None))
         try:
             removed, done = await _play(stage, program, teller, running)
+            switched = own.calls == ["start", "stop"]
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
         summary = await _sum_up(stage, removed, done)
+        summary["switched"] = own.calls
+        summary["ok"] = summary["ok"] and switched
     teller.last(summary)
     return bool(summary["ok"])
 
@@ -126,8 +155,8 @@ async def _play(
     while time.monotonic() < end and not running.done():
         if not asked and program.lease.held and program.fleet.rebuilt:
             asked = True
-            for name, (gpus, seconds) in PODS.items():
-                await stage.pod(name, gpus, run_for=seconds)
+            for name, (gpus, seconds, more) in PODS.items():
+                await stage.pod(name, gpus, run_for=seconds, **more)
                 teller.say("pod", f"pod {name} asks for {gpus} GPU{'s' * (gpus != 1)}", pod=name, gpus=gpus)
         now = {machine.name: machine for machine in program.fleet.machines()}
         for name, machine in now.items():
@@ -150,10 +179,28 @@ async def _play(
                 teller.say(
                     "idle", f"{name}: {why.message}", once=f"{name} {why.code}", machine=name, code=why.code
                 )
-        if len(done) == 3 and removed and not now:
+        off = _switched(program, teller)
+        if len(done) == RAN and removed and not now and off:
             break
         await asyncio.sleep(0.1)
     return removed, done
+
+
+def _switched(program: Program, teller: Teller) -> bool:
+    """Tell what happens to the own machine; whether it was switched off again."""
+    record = program.ledger.switched.get(own_machine.NAME)
+    if record is None:
+        return False
+    if record.power in _POWER:
+        power = record.power.value
+        teller.say(
+            "machine",
+            f"{record.name} ({own_machine.GPUS} GPUs) {_POWER[record.power]}",
+            once=f"{record.name} {power}",
+            machine=record.name,
+            power=power,
+        )
+    return record.power is Power.FALLING and bool(record.acked_at)
 
 
 def _decisions(plan: Plan, teller: Teller) -> None:
@@ -194,6 +241,6 @@ async def _sum_up(stage: Stage, removed: list[str], done: set[str]) -> dict[str,
     left = summary["machines_left"] + summary["disks_left"] + summary["scripts_left"]
     waiting = pods.get("train-huge", {}).get("status", {}).get("phase") == "Pending"
     summary["ok"] = (
-        len(done) == 3 and summary["launches"] == 3 and left == 0 and largest == "2A100.44V" and waiting
+        len(done) == RAN and summary["launches"] == 3 and left == 0 and largest == "2A100.44V" and waiting
     )
     return summary

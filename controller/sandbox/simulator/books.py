@@ -49,6 +49,13 @@ class Books:
         item = self._store.item(CONFIG_MAPS, self._namespace, names.STATUS_CONFIGMAP)
         return json.dumps(item.decode().get("data") or {}) if item is not None else ""
 
+    def told(self) -> dict[str, str]:
+        """By machine: the reason that the status gives for what is decided about it."""
+        item = self._store.item(CONFIG_MAPS, self._namespace, names.STATUS_CONFIGMAP)
+        data = (item.decode().get("data") or {}) if item is not None else {}
+        status = json.loads(data.get("status.json", "{}"))
+        return {one["name"]: one["code"] for one in status.get("machines", ())}
+
     def gpu_pods_on(self, node: str) -> list[str]:
         found = []
         for item in self._store.shelf(PODS).on_node(node):

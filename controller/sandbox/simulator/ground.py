@@ -69,7 +69,9 @@ class GroundConnection(Connection):
         self._alive(method, path)
         headers = {"accept": "application/json"} | ({"content-type": content_type} if data else {})
         plain, _, asked = path.partition("?")
-        params = parse_qs(asked, keep_blank_values=True) | {key: [v] for key, v in (query or {}).items()}
+        params = parse_qs(asked, keep_blank_values=True) if asked else {}
+        for key, value in (query or {}).items():
+            params[key] = [value]
         return self._ground.carried(Request(method, plain, params, headers, data))
 
     @staticmethod

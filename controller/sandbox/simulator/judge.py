@@ -54,6 +54,7 @@ class Judge:
         self._known: set[str] = set(worlds.cloud.state.instances)
         self._unknown_since: dict[str, float] = {}
         self._ours: dict[str, Instance] = {}
+        self._off: set[str] = set()  # ids of those that somebody shut down: nothing runs there
         self._evicting = False
         self._promised: dict[str, Machine] = {}  # as the ledger had it when it was bought
         self._served: set[str] = set()  # nodes that once offered GPUs
@@ -210,7 +211,7 @@ class Judge:
             busy = self.books.gpu_pods_on(one.hostname)
             self._note(f"deleted {one.hostname}")
             others = [o for o in self._alive() if o.hostname == one.hostname]
-            if busy and not late and not others:
+            if busy and not late and not others and one.id not in self._off:
                 self.violated(f"{one.hostname} was deleted while {', '.join(busy)} ran there")
 
     def evicting(self, path: str) -> None:
@@ -235,6 +236,10 @@ class Judge:
         now = self._worlds.loop.time()
         known = {machine.name for machine in self.books.ledger().machines}
         for key, one in list(self._ours.items()):
+            if one.status == "offline":
+                self._off.add(key)
+            elif one.status not in ("deleting", "discontinued"):
+                self._off.discard(key)
             if one.status == "discontinued":
                 self._ours.pop(key)
                 self._promised.pop(key, None)

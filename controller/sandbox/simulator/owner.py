@@ -61,6 +61,10 @@ class Owner:
     def want_of(self, pod: str) -> Want | None:
         return self._by_pod.get(pod)
 
+    def will_end(self, now: float) -> bool:
+        """Whether some pod runs whose end is still to come."""
+        return any(w.began >= 0 and not w.done and now < w.began + w.work.lasts + KEPT for w in self.wants)
+
     def _make(self, want: Want) -> None:
         work = want.work
         want.tries += 1

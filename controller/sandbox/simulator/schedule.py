@@ -3,7 +3,7 @@
 An entry is an object with `at_s` (seconds from the beginning), `for_s` where it lasts, and one of:
 
 * `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says;
-* `cloud_event`: an event as `/_sandbox/events` takes it; `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
+* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
 * `late`: `{method, path, seconds, times}`: calls that are sent and arrive so much later;
 * `cluster`: disconnect, compact, lag, forget_node, flap, reregister, taint, restart_kubelet;
 * `controller`: die (`awaits` steps later), stand_still (`seconds`), clock (`seconds`), second (for `for_s`).
@@ -124,12 +124,19 @@ def _event(rng: random.Random) -> Entry:
     ))}  # fmt: skip
 
 
+def _shut_down(rng: random.Random) -> Entry:
+    """For good, or until somebody starts it again."""
+    event = {"event": "shut_down", "hostname": OURS, "count": 1}
+    return {"cloud_event": event, "for_s": rng.choice((0, 120, 400, 1500))}
+
+
 _HARSH: list[tuple[int, Callable[[random.Random], Entry]]] = [
     (26, lambda rng: {"cloud_fault": {"nth": rng.choice((1, 1, 2, 3)), **rng.choice(CLOUD_RULES)}}),
     (12, lambda rng: {"cluster_fault": rng.choice(CLUSTER_RULES)}),
     (8, lambda rng: {"cloud_knobs": rng.choice(KNOBS), "for_s": rng.choice((120, 900, 2700))}),
     (4, lambda rng: {"cluster_knobs": rng.choice(CLUSTER_KNOBS), "for_s": rng.choice((60, 300, 900))}),
     (9, _event),
+    (2, _shut_down),
     (4, lambda rng: {"late": {"method": rng.choice(("POST", "PUT", "*")), "path": "/instances", "seconds": rng.choice((5, 20, 90, 400)), "times": 1}}),
     (10, lambda rng: {"cluster": rng.choice(CLUSTER_DEEDS), "seconds": rng.choice((5, 60, 300))}),
     (12, _die),

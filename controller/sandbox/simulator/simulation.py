@@ -27,6 +27,7 @@ from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
 
 AFTERWARDS = 24 * 3600.0  # until everything has run and is gone, at most
+STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
 TIDY = 1800.0
 _LOG = logging.getLogger("gpu_autoscaler")
 Tell = Callable[[float, str], None]
@@ -180,8 +181,15 @@ class Simulation:
         self.note("faults are over")
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
-        while self.loop.time() < end and not self._over():  # noqa: ASYNC110 - nobody tells what ends it
+        still, since = self._still(), self.loop.time()
+        patience = max(STUCK, *(6 * seconds for seconds in self._delays()))
+        while self.loop.time() < end and not self._over():
             await asyncio.sleep(15)
+            if self._still() != still or self.owner.will_end(self.loop.time()):
+                still, since = self._still(), self.loop.time()
+            elif self.loop.time() - since > patience:
+                self.note("nothing happens any more")
+                break
         kinds = {offer.type.name: offer.type for offer in self._offers()}
         works = [want.work for want in self.owner.wants]
         self._bound = lower_bound(
@@ -189,6 +197,30 @@ class Simulation:
         )
         for place in list(self.processes):
             self.stop(place)
+
+    def _still(self) -> tuple[object, ...]:
+        """What changes as long as anything is done that matters."""
+        owner, judge = self.owner, self.judge
+        phases = [(machine.name, machine.phase) for machine in judge.books.ledger().machines]
+        statuses = [(one.id, one.status) for one in self.worlds.cloud.state.instances.values() if one.live]
+        return (owner.left, owner.waiting, owner.running, judge.launches, statuses, phases)
+
+    def _delays(self) -> tuple[float, ...]:
+        """Those that settings may make long, in seconds."""
+        policy = self.judge.policy
+        limits = policy.deadlines
+        if policy.windows or policy.not_during:
+            return (AFTERWARDS,)
+        return (
+            policy.min_age,
+            policy.min_pod_age,
+            policy.cooldown,
+            limits.launch,
+            limits.join,
+            limits.gpu,
+            limits.gpu_lost,
+            limits.eviction_grace,
+        )
 
     @property
     def _enough(self) -> bool:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from controller.domain.reason import Reason
+from controller.sandbox.cloud import lifecycle
 from controller.sandbox.cluster.resources import NODES
 from controller.sandbox.faults import Faults, parse_rule
 from controller.sandbox.simulator.schedule import Entry
@@ -16,6 +18,11 @@ from controller.sandbox.wire import Request
 
 if TYPE_CHECKING:
     from controller.sandbox.simulator.simulation import Simulation
+
+
+LOOKED_AFTER = 4 * 3600.0  # seconds between two looks of a person at the status
+STUCK = ("error", "dreaming")  # not off: it may work, for all that anybody can know
+HELPLESS = (Reason.SILENT.value, Reason.LAUNCH_FAILED.value)
 
 
 class Trouble:
@@ -29,6 +36,7 @@ class Trouble:
         self._undo: list[Callable[[], None]] = []
         self._plenty = [dict(row) for row in simulation.worlds.cloud.state.stock.shown()]
         simulation.worlds.sky.late = self._lateness
+        self._loop.call_later(LOOKED_AFTER, self._look_after)
         for entry in entries:
             self._loop.call_at(float(entry.get("at_s", 0.0)), self._happen, entry)
 
@@ -61,7 +69,7 @@ class Trouble:
                 faults = self._worlds.cloud_faults if kind == "cloud_fault" else self._worlds.cluster_faults
                 self._arm(faults, entry[kind], lasts)
         if "cloud_event" in entry:
-            self._event(entry["cloud_event"])
+            self._event(entry["cloud_event"], lasts)
         if "cloud_knobs" in entry:
             self._knobs(entry["cloud_knobs"], lasts)
         if "cluster_knobs" in entry:
@@ -99,7 +107,7 @@ class Trouble:
         if lasts > 0:
             self._for(lasts, disarm)
 
-    def _event(self, event: dict[str, Any]) -> None:
+    def _event(self, event: dict[str, Any], lasts: float) -> None:
         if "hostname" in event:  # one of the controller's: strangers are left alone by everybody
             ours = self._sim.judge.ours_like(str(event["hostname"]))
             if not ours:
@@ -111,11 +119,29 @@ class Trouble:
         except ValueError as problem:
             self._sim.note(f"nothing happens: {problem}")
             return
+        if event.get("event") == "shut_down" and lasts:
+            for one in (done or {}).get("ids", ()):
+                self._loop.call_later(lasts, self._start, one)
         if event.get("event") == "stock":
             self._for(1800, self._restock)
         if event.get("event") == "outcomes":
             self._for(3600, lambda: self._worlds.tell_cloud("PUT", "outcomes", []))
         self._sim.judge.excused.update((done or {}).get("hostnames", ()))
+
+    def _start(self, key: str) -> None:
+        one = self._worlds.cloud.state.instances.get(key)
+        if one is not None and one.status == "offline":
+            lifecycle.start(self._worlds.cloud.state, one)
+            self._worlds.turn_cloud()
+
+    def _look_after(self) -> None:
+        """A person reads the status now and then, and deletes in the console what nobody else can know to be dead."""
+        told = self._sim.judge.books.told()
+        for one in list(self._worlds.cloud.state.instances.values()):
+            if one.status in STUCK and told.get(one.hostname) in HELPLESS:
+                self._sim.note(f"somebody deletes {one.hostname}, which is {one.status}")
+                self._worlds.tell_cloud("POST", "events", {"event": "delete", "id": one.id, "disks": "keep"})
+        self._loop.call_later(LOOKED_AFTER, self._look_after)
 
     def _restock(self) -> None:
         self._worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}, *self._plenty])
@@ -181,7 +207,7 @@ class Trouble:
             self._worlds.ask_cluster("PATCH", path, {"spec": {"taints": [*known, *taints]}}, merge=True)
             self._for(seconds, lambda: self._untaint(name))
         if deed == "flap":
-            cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "Unknown"))
+            cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "Unknown", cluster.store.now()))
             self._worlds.turn_cluster()
             self._for(seconds, lambda: self._well_again(name))
         if deed in ("reregister", "restart_kubelet") and kubelet is not None:
@@ -200,7 +226,8 @@ class Trouble:
 
     def _well_again(self, name: str) -> None:
         if name not in self._worlds.cluster.machines.silent:
-            self._worlds.cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "True"))
+            store = self._worlds.cluster.store
+            store.modify(NODES, ("", name), lambda node: _ready(node, "True", store.now()))
             self._worlds.turn_cluster()
 
     # -- the controller
@@ -229,7 +256,7 @@ class Trouble:
             self._for(lasts or 300, back)
 
 
-def _ready(node: dict[str, Any], status: str) -> None:
+def _ready(node: dict[str, Any], status: str, now: str) -> None:
     for condition in node.get("status", {}).get("conditions") or ():
         if condition["type"] == "Ready":
-            condition["status"] = status
+            condition.update(status=status, lastTransitionTime=now)

@@ -24,8 +24,9 @@ from controller.sandbox.wire import Request, Response
 
 BEGAN = 1_800_000_000.0  # the wall clock when a simulation begins
 SHORTEST = 0.001
+EVENTS_STAY = 3600.0  # seconds, as with the real API server
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
-CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 1500, "bookmarks": 140}
+CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 140}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
 
 
@@ -54,7 +55,7 @@ class Worlds:
         self.cloud_faults = self.cloud.faults = Faults(rng=random.Random(f"{seed}-cloud-faults"))
         self.cluster_faults = Faults(rng=random.Random(f"{seed}-cluster-faults"))
         self.sky = _Side(self.cloud, self.cloud_faults, self._cloud_touched)
-        self.ground = _Side(self.cluster, self.cluster_faults, lambda request: self.turn_cluster())
+        self.ground = _Side(self.cluster, self.cluster_faults, self._cluster_touched)
         self.hear: list[Callable[[], None]] = []  # whoever looks after each step of the cloud
         self.turns = 0
         self.lag_until = 0.0  # of scheduler, controllers and kubelets
@@ -72,6 +73,10 @@ class Worlds:
     def _cloud_touched(self, request: Request) -> None:
         if request.method != "GET":
             self.turn_cloud()
+
+    def _cluster_touched(self, request: Request) -> None:
+        if request.method != "GET" or "watch" in request.query:  # a watch has timers of its own
+            self.turn_cluster()
 
     def turn_cloud(self) -> None:
         """Do what is due, tell the kubelets, and come again when more is."""
@@ -141,3 +146,5 @@ class Worlds:
         for disk in [v for v in state.volumes.values() if v.destroyed and (v.meter.ended_at or 0) < before]:
             del state.volumes[disk.id]
         del state.events[:-500]
+        self.cluster.recorder.forget(self.wall() - EVENTS_STAY)
+        self.turn_cluster()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,12 @@ def rendered(helm_bin: str, release: str) -> Objects:
         input=values, capture_output=True, text=True, check=True, timeout=60,
     ).stdout  # fmt: skip
     return [dict(each) for each in rights_of(made, NAMESPACE)]
+
+
+def renamed(objects: Objects, release: str, other: str) -> Objects:
+    """The same of a release with another name."""
+    made: Objects = json.loads(json.dumps(objects).replace(release, other))
+    return made
 
 
 def create(admin: client.ApiClient, objects: Sequence[Mapping[str, Any]]) -> None:

@@ -10,11 +10,11 @@ import pytest
 from kubernetes import client, config
 
 from tests.e2e.controlplane import access, autoscaler
+from tests.e2e.controlplane.clouds import cloud
 from tests.e2e.controlplane.driving import Stage
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import Scene, clean
-from tests.e2e.programs import PROGRAM, started
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +60,8 @@ def prompt_kubelets(scene: Scene) -> Iterator[Kubelets]:
 def scene(admin: client.ApiClient, controller_kubeconfig: Path, tmp_path: Path) -> Iterator[Scene]:
     knobs = tmp_path / "cloud.yaml"
     knobs.write_text("rate_limits: false\n")
-    with started(
-        [PROGRAM, "sandbox", "cloud", "--speed", "200", "--settings", str(knobs)], tmp_path
-    ) as cloud:
-        made = Scene(admin, cloud.line(), controller_kubeconfig, tmp_path)
+    with cloud(tmp_path, "--speed", "200", "--settings", str(knobs)) as url:
+        made = Scene(admin, url, controller_kubeconfig, tmp_path)
         try:
             yield made
         finally:

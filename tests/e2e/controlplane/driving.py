@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from tests.e2e.controlplane import autoscaler
 from tests.e2e.controlplane.plane import ControlPlane, free_port
 from tests.e2e.controlplane.scene import Scene, running
-from tests.e2e.programs import Started
+from tests.e2e.programs import ROOT, Started
 
 PATIENCE = 110.0  # a GPU pod is looked at after thirty seconds, whatever the flags say
 
@@ -31,12 +33,16 @@ class Stage:
     def server(self, *pools: Mapping[str, Any], **settings: Any) -> Started:
         told = {
             "pools": list(pools or (group(),)),
-            "externalgrpc": {"listen": f"127.0.0.1:{self.port}", "insecure": True},
+            "externalgrpc": self.told(),
             **settings,
         }
         self._count += 1
         command = self.scene.command(told, name=f"server-{self._count}")
         return Started([*command, "--driver", "externalgrpc"], self.scene.home)
+
+    def told(self, **more: Any) -> dict[str, Any]:
+        """How the server is reached: plain, and whatever else is set."""
+        return {"listen": f"127.0.0.1:{self.port}", "insecure": True, **more}
 
     def python_provider(self, *pools: Mapping[str, Any]) -> Started:
         """The same under the Python provider's name and with its options; it listens on every address."""
@@ -56,12 +62,28 @@ class Stage:
         ]
         return Started([name, *words, "--listen", "127.0.0.1:0"], self.scene.home)
 
-    def autoscaler(self, certificates: Mapping[str, str] | None = None, **flags: str) -> Started:
+    def autoscaler(
+        self, certificates: Mapping[str, str] | None = None, *, port: int = 0, **flags: str
+    ) -> Started:
+        """`port`: of something between it and the server."""
         self._count += 1
+        address = f"127.0.0.1:{port or self.port}"
         return autoscaler.start(
-            self.driver, self._plane.kubeconfig, f"127.0.0.1:{self.port}", self._home, certificates=certificates,
+            self.driver, self._plane.kubeconfig, address, self._home, certificates=certificates,
             flags={key.replace("_", "-"): value for key, value in flags.items()}, name=f"autoscaler-{self._count}",
         )  # fmt: skip
+
+    def relay(self, method: str, late: str, seconds: float) -> Started:
+        """Stands before the server: the first call of that method, or its answer, comes so much too late."""
+        words = ["--to", str(self.port), "--method", method, "--late", late, "--seconds", str(seconds)]
+        command = [sys.executable, "-m", "tests.e2e.controlplane.relay", *words]
+        return Started(command, self.scene.home, {"PYTHONPATH": str(ROOT)})
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """Of the driver; the stand-in behaves as the newest."""
+        found = re.search(r"1\.(\d+)", autoscaler.label(self.driver))
+        return (1, int(found[1])) if found else (1, 99)
 
     @contextlib.contextmanager
     def driven(self, *pools: Mapping[str, Any], **settings: Any) -> Iterator[tuple[Started, Started]]:

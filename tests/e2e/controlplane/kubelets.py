@@ -1,14 +1,14 @@
 """Machines that the sandbox cloud runs become Nodes, as a kubelet would register them; KWOK keeps them alive.
 
-The identity comes from the script's `# gpuas-join` line. GPUs turn up in allocatable only later; when the
-instance is gone nobody keeps the Node alive any more, and it stays as a ghost until somebody deletes it.
+The identity comes from the script's `# gpuas-join` line, that of a predecessor's machine from its hostname. GPUs
+turn up in allocatable only later; when the instance is gone nobody keeps the Node alive any more, and it stays as a
+ghost until somebody deletes it.
 While the API server is away everything is tried again, as kubelets do.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from typing import Any
@@ -18,7 +18,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
-_JOIN = re.compile(r"^# gpuas-join (\{.*\})$", re.MULTILINE)
+from controller.sandbox.cluster.join import Defaults, Join, from_script
+
 POLL = 0.2
 
 
@@ -26,15 +27,24 @@ class Kubelets:
     """A thread that follows the cloud. What goes wrong with machines is set by tests, for those to come."""
 
     def __init__(
-        self, core: client.CoreV1Api, cloud: str, *, boot: float = 1.0, gpu_delay: float = 1.0
+        self,
+        core: client.CoreV1Api,
+        cloud: str,
+        *,
+        boot: float = 1.0,
+        gpu_delay: float = 1.0,
+        predecessors: Defaults | None = None,
     ) -> None:
+        self._predecessors = predecessors or Defaults([])
         self._core = core
         self._state = cloud.removesuffix("/v1") + "/_sandbox/state"
         self.boot = boot  # seconds
         self.gpu_delay = gpu_delay
         self.without_gpus = False  # until it is set back
+        self.sliced: int | None = None  # so many GPUs are offered by each machine, whatever it has
         self.broken_gpus = 0  # of each machine that registers, so many are never offered
         self.never_join = 0  # so many of the next machines never register: their script died
+        self.memory = 1.0  # share of the usual memory that their Nodes offer
         self._started_again: set[str] = set()
         self._known: dict[str, str] = {}  # instance id -> node
         self._seen_at: dict[str, float] = {}
@@ -54,10 +64,15 @@ class Kubelets:
         while not self._end.wait(POLL):
             try:
                 self._look()
-            except HTTPError:
+            except (HTTPError, OSError):  # also a cloud that is too busy to answer
                 continue
             except ApiException as error:
-                if error.status not in (429, 500, 503):  # it says those while it starts
+                if error.status not in (
+                    429,
+                    500,
+                    503,
+                    504,
+                ):  # it says those while it starts, and when it is busy
                     raise
 
     def _look(self) -> None:
@@ -95,29 +110,30 @@ class Kubelets:
     # -- what they do by themselves ---------------------------------------------------------------
 
     def _begin(self, found: dict[str, Any], now: float) -> None:
-        told = _JOIN.search(found.get("script") or "")
+        name, identity = found["hostname"], found["id"]
+        told = from_script(found.get("script"), name, identity) or self._predecessors.of(name, identity)
         if told is not None and not self.never_join:
-            self._register(found, json.loads(told[1]), now)
+            self._register(found, told, now)
             return
         self._known[found["id"]] = ""
         if told is not None:
             self.never_join -= 1
 
-    def _register(self, found: dict[str, Any], join: dict[str, Any], now: float) -> None:
+    def _register(self, found: dict[str, Any], join: Join, now: float) -> None:
         room = {
             "cpu": str(found["cpu"]["number_of_cores"]),
-            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 - 1)}Gi",
+            "memory": f"{int(found['memory']['size_in_gigabytes'] * 0.98 * self.memory - 1)}Gi",
             "pods": "110",
             "ephemeral-storage": "80Gi",
         }
         node = {
             "metadata": {
-                "name": join["node"],
-                "labels": {"kubernetes.io/hostname": join["node"], "kubernetes.io/os": "linux",
-                           "kubernetes.io/arch": "amd64", **join["labels"]},
+                "name": join.node,
+                "labels": {"kubernetes.io/hostname": join.node, "kubernetes.io/os": "linux",
+                           "kubernetes.io/arch": "amd64", **join.labels},
                 "annotations": {"kwok.x-k8s.io/node": "fake"},
             },
-            "spec": {"providerID": join["provider_id"], "taints": join["taints"] or None},
+            "spec": {"providerID": join.provider_id, "taints": join.taints or None},
             "status": {"capacity": room, "allocatable": room},
         }  # fmt: skip
         try:
@@ -125,10 +141,11 @@ class Kubelets:
         except ApiException as error:
             if error.status != 409:  # an answer was lost; a kubelet keeps the Node that it finds
                 raise
-        self._known[found["id"]] = join["node"]
-        gpus = int(found["gpu"]["number_of_gpus"]) - self.broken_gpus
+        self._known[found["id"]] = join.node
+        gpus = int(found["gpu"]["number_of_gpus"]) if self.sliced is None else self.sliced
+        gpus -= self.broken_gpus
         if gpus > 0:
-            self._gpus_at[join["node"]] = (now + self.gpu_delay, gpus)
+            self._gpus_at[join.node] = (now + self.gpu_delay, gpus)
 
     def _fall_silent(self, name: str) -> None:
         """The Node's state is not known any more.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+OFTEN, FOR, SELDOM = 0.1, 2.0, 0.2  # seconds; each look costs the API server some work
+
 
 def until(what: str, holds: Callable[[], object], within: float = 60.0) -> None:
-    end = time.monotonic() + within
+    began = time.monotonic()
     while not holds():
-        assert time.monotonic() < end, f"not within {within:g} s: {what}"
-        time.sleep(0.1)
+        waited = time.monotonic() - began
+        assert waited < within, f"not within {within:g} s: {what}"
+        time.sleep(OFTEN if waited < FOR else SELDOM)

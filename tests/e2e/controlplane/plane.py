@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
+import os
 import secrets
 import signal
 import socket
@@ -27,6 +28,7 @@ from tests.e2e.controlplane.pki import NAME, Authority
 
 START_WITHIN = 60.0
 ADMIN = "e2e-admin"
+MEMORY = {"GOGC": "300"}  # is there; time is not, and a quarter of it goes into collecting garbage
 ENDLESS = "e2e/endless"  # annotation of a Job's pod: its work does not end by itself
 # Who asked for what, of service accounts that are not the cluster's own; never a body.
 AUDIT = {
@@ -198,7 +200,7 @@ class ControlPlane:
         with (self.folder / f"{program}.log").open("ab") as log:
             self._running[program] = subprocess.Popen(
                 self._commands[program], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent, env=os.environ | MEMORY,
             )  # fmt: skip
 
     def signal(self, program: str, number: int) -> None:

@@ -235,7 +235,7 @@ def clean(scene: Scene) -> None:
     for node in core.list_node().items:
         with contextlib.suppress(ApiException):  # its controller was just deleting it
             core.delete_node(node.metadata.name)
-    until("no pod is left", lambda: not _pods_left(core), 30)
+    until("no pod is left", lambda: not _pods_left(core))
     core.delete_collection_namespaced_event("default")
     core.delete_collection_namespaced_persistent_volume_claim("default")
     core.delete_collection_persistent_volume()

@@ -1,19 +1,24 @@
 """A stand-in for cluster-autoscaler: it makes the calls of its loop in their order, and decides in the simplest way.
 
-Not a model of it: it knows GPUs and nothing else. What it shares is what a server sees: Refresh and the groups,
-every node asked for, sizes and instances, failed and unregistered ones deleted as fake nodes, a timed-out
-increase taken back, back-off by group, the taint before a removal, and nothing kept over a restart.
+Not a model of it: it knows GPUs and memory and nothing else. What it shares is what a server sees: Refresh and the
+groups, every node asked for, sizes and instances, options for each group, failed and unregistered ones deleted as
+fake nodes, a timed-out increase taken back, back-off by group, the taint before a removal, one leader of several,
+and nothing kept over a restart. As releases from 1.35 on it takes options of a group to mean that its nodes have
+no time to start.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +26,13 @@ import grpc
 import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from kubernetes.utils.quantity import parse_quantity
 
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from compat_grpc.wire import kube_pb2 as kube
 
 GPU = "nvidia.com/gpu"
+Room = tuple[int, int]  # GPUs, bytes of memory
 TAINT = "ToBeDeletedByClusterAutoscaler"
 GPU_PODS_WAIT = 3.0  # seconds; thirty with the real one
 SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
@@ -70,6 +77,7 @@ class Group:
     target: int = 0
     instances: list[Any] = field(default_factory=list)
     nodes: list[Any] = field(default_factory=list)
+    options: Any = None  # where the server gives any
 
 
 class StandIn:
@@ -102,10 +110,17 @@ class StandIn:
         for group in groups.values():
             group.target = self._call("NodeGroupTargetSize", id=group.id).targetSize
             group.instances = list(self._call("NodeGroupNodes", id=group.id).instances)
+            options = self._call("NodeGroupGetOptions", id=group.id, defaults=self._defaults())
+            if options.HasField("nodeGroupAutoscalingOptions"):
+                group.options = options.nodeGroupAutoscalingOptions
         if any(self._mend(group) for group in groups.values()):
             return
         if not self._grow(groups):
             self._shrink(groups)
+
+    def _defaults(self) -> Any:
+        unneeded = round(seconds(self._flags.scale_down_unneeded_time))
+        return wire.NodeGroupAutoscalingOptions(scaleDownUnneededDuration={"seconds": unneeded})
 
     def _group_of(self, node: Any) -> str:
         shown = wire.ExternalGrpcNode(providerID=node.spec.provider_id or "", name=node.metadata.name)
@@ -145,39 +160,40 @@ class StandIn:
 
     # -- up -----------------------------------------------------------------------------------------
 
-    def _pending(self, groups: dict[str, Group]) -> list[int]:
-        """GPUs that each waiting pod asks for which no node has free: the scheduler may just not have come to it."""
-        found = []
+    def _pending(self, groups: dict[str, Group]) -> list[Room]:
+        """What each waiting pod asks for which no node has free: the scheduler may just not have come to it."""
+        found: list[Room] = []
         pods = self._core.list_pod_for_all_namespaces().items
         free = {
-            node.metadata.name: int((node.status.allocatable or {}).get(GPU, 0))
+            node.metadata.name: _room(node.status.allocatable or {})
             for group in groups.values()
             for node in group.nodes
             if _usable(node, self._label)
         }
         for pod in pods:
             if pod.spec.node_name in free and pod.status.phase not in ("Succeeded", "Failed"):
-                free[pod.spec.node_name] -= _gpus_of(pod)
+                free[pod.spec.node_name] = _less(free[pod.spec.node_name], _needs(pod))
         for pod in pods:
             if pod.spec.node_name:
                 continue
             refused = any(c.reason == "Unschedulable" for c in pod.status.conditions or ())
             age = time.time() - pod.metadata.creation_timestamp.timestamp()
-            if refused and pod.metadata.deletion_timestamp is None and age > GPU_PODS_WAIT and _gpus_of(pod):
-                found.append(_gpus_of(pod))
+            if refused and pod.metadata.deletion_timestamp is None and age > GPU_PODS_WAIT and _needs(pod)[0]:
+                found.append(_needs(pod))
         for room in free.values():
             found = _placed(found, room)
         return found
 
     def _grow(self, groups: dict[str, Group]) -> bool:
         pending = self._pending(groups)
-        sizes = {}
+        sizes: dict[str, Room] = {}
         for group in groups.values():
             with contextlib.suppress(grpc.RpcError):
                 answer = self._call("NodeGroupTemplateNodeInfo", id=group.id)
                 node = kube.Node.FromString(answer.nodeBytes)
-                sizes[group.id] = int(node.status.allocatable[GPU].string or 0)
-                coming = group.target - sum(1 for n in group.nodes if _usable(n, self._label))
+                sizes[group.id] = _room({name: each.string for name, each in node.status.allocatable.items()})
+                late = [n for n in group.nodes if not _usable(n, self._label)] if group.options else []
+                coming = group.target - len(late) - sum(1 for n in group.nodes if _usable(n, self._label))
                 for _ in range(max(0, coming)):
                     pending = _placed(pending, sizes[group.id])
         if self._flags.enforce_node_group_min_size == "true" and not self._filled:
@@ -187,7 +203,7 @@ class StandIn:
                     self._increase(group, group.min - group.target)
         for group in self._in_order(groups, sizes):
             free = group.max - group.target
-            fits = [gpus for gpus in pending if gpus <= sizes[group.id]]
+            fits = [needs for needs in pending if _fits(needs, sizes[group.id])]
             if not fits or free <= 0 or time.monotonic() < self._away_until.get(group.id, 0.0):
                 continue
             wanted, left = 0, fits
@@ -198,8 +214,16 @@ class StandIn:
             return True
         return False
 
-    def _in_order(self, groups: dict[str, Group], sizes: dict[str, int]) -> Iterator[Group]:
+    def _in_order(self, groups: dict[str, Group], sizes: dict[str, Room]) -> Iterator[Group]:
         prices = dict.fromkeys(sizes, 0.0)
+        if "priority" in self._flags.expander:
+            told = self._core.read_namespaced_config_map(
+                "cluster-autoscaler-priority-expander", "kube-system"
+            )
+            for rank, patterns in yaml.safe_load(told.data["priorities"]).items():
+                for group_id in sizes:
+                    if any(re.search(pattern, group_id) for pattern in patterns):
+                        prices[group_id] = -float(rank)
         if "price" in self._flags.expander:
             for group_id in sizes:
                 node = kube.Node.FromString(self._call("NodeGroupTemplateNodeInfo", id=group_id).nodeBytes)
@@ -215,7 +239,7 @@ class StandIn:
                     endTimestamp={"seconds": 3600},
                 ).price
         for group_id in sorted(sizes, key=lambda each: (prices[each], sizes[each], each)):
-            if sizes[group_id]:
+            if sizes[group_id][0]:
                 yield groups[group_id]
 
     def _increase(self, group: Group, delta: int) -> None:
@@ -232,18 +256,19 @@ class StandIn:
         busy = {
             pod.spec.node_name
             for pod in self._core.list_pod_for_all_namespaces().items
-            if pod.status.phase not in ("Succeeded", "Failed") and _gpus_of(pod)
+            if pod.status.phase not in ("Succeeded", "Failed") and _needs(pod)[0]
         }
         now = time.monotonic()
         for group in groups.values():
+            unneeded = seconds(self._flags.scale_down_unneeded_time)
+            if group.options is not None:
+                unneeded = float(group.options.scaleDownUnneededDuration.seconds)
             for node in group.nodes:
                 name = node.metadata.name
                 deleted = any(t.key == TAINT for t in node.spec.taints or ())
                 if name in busy or not _usable(node, self._label) or deleted:
                     self._unneeded.pop(name, None)
-                elif now - self._unneeded.setdefault(name, now) > seconds(
-                    self._flags.scale_down_unneeded_time
-                ):
+                elif now - self._unneeded.setdefault(name, now) > unneeded:
                     if group.target > group.min:
                         self._remove(group, node)
                     return
@@ -267,27 +292,77 @@ class StandIn:
         self._unneeded.pop(name, None)
 
 
-def _gpus_of(pod: Any) -> int:
-    return sum(
-        int((c.resources.requests or {}).get(GPU, 0)) for c in pod.spec.containers if c.resources is not None
+def _needs(pod: Any) -> Room:
+    return _room(
+        {
+            name: str(
+                sum(
+                    parse_quantity((c.resources.requests or {}).get(name, 0))
+                    for c in pod.spec.containers
+                    if c.resources
+                )
+            )
+            for name in (GPU, "memory")
+        }
     )
+
+
+def _room(amounts: Mapping[str, str]) -> Room:
+    return int(parse_quantity(amounts.get(GPU, 0))), int(parse_quantity(amounts.get("memory", 0)))
+
+
+def _fits(needs: Room, room: Room) -> bool:
+    return all(wanted <= there for wanted, there in zip(needs, room, strict=True))
+
+
+def _less(room: Room, needs: Room) -> Room:
+    return room[0] - needs[0], room[1] - needs[1]
 
 
 def _usable(node: Any, label: str) -> bool:
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ())
-    gpus = int((node.status.allocatable or {}).get(GPU, 0))
+    gpus = _room(node.status.allocatable or {})[0]
     return ready and (gpus > 0 or label not in node.metadata.labels)
 
 
-def _placed(pods: list[int], room: int) -> list[int]:
+def _placed(pods: list[Room], room: Room) -> list[Room]:
     """What is left when one more machine takes what it can."""
     left = []
-    for gpus in sorted(pods, reverse=True):
-        if gpus <= room:
-            room -= gpus
+    for needs in sorted(pods, reverse=True):
+        if _fits(needs, room):
+            room = _less(room, needs)
         else:
-            left.append(gpus)
+            left.append(needs)
     return left
+
+
+class Leader:
+    """One of several: a Lease, as the real one takes it."""
+
+    _NAME, _NAMESPACE, _LASTS = "cluster-autoscaler", "kube-system", 6
+
+    def __init__(self, api: client.ApiClient) -> None:
+        self._api = client.CoordinationV1Api(api)
+        self._me = f"stand-in-{os.getpid()}"
+
+    def holds(self) -> bool:
+        now = datetime.now(UTC)
+        try:
+            lease = self._api.read_namespaced_lease(self._NAME, self._NAMESPACE)
+        except ApiException:
+            lease = self._api.create_namespaced_lease(
+                self._NAMESPACE, {"metadata": {"name": self._NAME}, "spec": {}}
+            )
+        seen = lease.spec.renew_time
+        fresh = seen is not None and (now - seen).total_seconds() < self._LASTS
+        if fresh and lease.spec.holder_identity != self._me:
+            return False
+        lease.spec.holder_identity, lease.spec.renew_time = self._me, now
+        try:
+            self._api.replace_namespaced_lease(self._NAME, self._NAMESPACE, lease)
+        except ApiException:
+            return False
+        return True
 
 
 def main() -> None:
@@ -296,12 +371,14 @@ def main() -> None:
         ("kubeconfig", ""), ("cloud-config", ""), ("scan-interval", "1s"), ("scale-down-unneeded-time", "5s"),
         ("max-node-provision-time", "45s"), ("initial-node-group-backoff-duration", "10s"), ("expander", "least-waste"),
         ("max-node-group-backoff-duration", "20s"), ("enforce-node-group-min-size", "false"),
+        ("leader-elect", "false"),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", default=value)
     flags, _ = parser.parse_known_args()
     core = client.CoreV1Api(config.new_client_from_config(flags.kubeconfig))
     server = Server(yaml.safe_load(Path(flags.cloud_config).read_text()))
     driver = StandIn(core, server, flags)
+    leader = Leader(core.api_client) if flags.leader_elect == "true" else None
 
     def end(*_: object) -> None:
         with contextlib.suppress(grpc.RpcError):
@@ -311,7 +388,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, end)
     while True:
         try:
-            driver.loop()
+            if leader is None or leader.holds():
+                driver.loop()
         except (grpc.RpcError, ApiException) as error:
             print(f"loop given up: {type(error).__name__} {str(error)[:300]}", file=sys.stderr, flush=True)
         time.sleep(seconds(flags.scan_interval))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import Scene, deadlines, idle_machine, pool, running, runs, until
 
@@ -12,6 +14,7 @@ TWO_GPUS = pool(instance_types=["2A100.44V"])
 QUICK = {"scale_down": {"cooldown": "1s"}}
 
 
+@pytest.mark.long
 def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, kubelets: Kubelets) -> None:
     kubelets.without_gpus = True
     with running(scene.controller(deadlines(gpu="3s", backoff={"first": "1s", "most": "2s"}) | ONE_TYPE)):

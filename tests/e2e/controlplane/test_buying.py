@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.scene import Scene, pool, running, runs, until
 
 
+@pytest.mark.long
 def test_from_zero_and_back_three_times(scene: Scene, kubelets: Kubelets) -> None:
     with running(scene.controller()):
         for number in (1, 2, 3):
@@ -95,6 +98,7 @@ def test_of_two_pools_each_pod_gets_the_machine_that_it_selects(scene: Scene, ku
         assert scene.state()["creates"] == 2
 
 
+@pytest.mark.long
 def test_forty_pods_at_once_get_as_many_machines_as_one_plan_says_and_all_of_them_go(
     scene: Scene, kubelets: Kubelets
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_ledger_that_is_deleted_emptied_or_damaged_under_it_costs_no_second_ma
         assert len(_ledger(scene)) == 4
 
 
+@pytest.mark.long
 def test_the_status_is_written_again_when_it_was_edited_or_deleted(scene: Scene) -> None:
     with running(scene.controller(PROMPT)):
         machine = machine_for(scene, "train")
@@ -69,6 +70,7 @@ def test_the_status_is_written_again_when_it_was_edited_or_deleted(scene: Scene)
         until("and once more", lambda: machine in status_of(scene))
 
 
+@pytest.mark.long
 def test_a_pause_is_heeded_on_the_status_the_deployment_and_a_node(scene: Scene) -> None:
     scene.apps.create_namespaced_deployment(NAMESPACE, _deployment("scale-up"))
     controller = Started(["env", "DEPLOYMENT_NAME=ours", *scene.command(PROMPT)], scene.home)

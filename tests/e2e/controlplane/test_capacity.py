@@ -45,7 +45,7 @@ def test_refused_orders_are_backed_off_from_with_the_clouds_own_words(
         time.sleep(3)
         asked = scene.faults()[0]["fired"]
         assert 2 <= asked <= 6  # each of the two types, and again after two and four seconds
-        until("what was uploaded for it is gone", scene.empty, 15)
+        until("what was uploaded for it is gone", scene.empty)
         scene.tell_cloud("PUT", "faults", [])
         until("it runs", lambda: runs(scene, "train"))
         assert scene.state()["creates"] == 1

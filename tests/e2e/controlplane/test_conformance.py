@@ -28,6 +28,7 @@ CASES = [(theme, probe) for theme, probes in THEMES.items() for probe in probes]
 ROWS = documented.rows()
 # Pods on hand-made nodes stay as they were bound, as without a kubelet, and time runs as it does there.
 KNOBS = {"adopt_nodes": False}
+pytestmark = pytest.mark.long  # all of them together
 
 
 def token_of(plane: ControlPlane) -> str:

@@ -47,6 +47,7 @@ def test_a_new_certificate_of_the_server_and_then_of_its_authority(
         assert scene.state()["creates"] == 3
 
 
+@pytest.mark.long
 def test_a_token_that_is_replaced_before_it_ends_and_one_that_ends_before_it_is_replaced(
     scene: Scene, plane: ControlPlane
 ) -> None:

@@ -20,6 +20,7 @@ from tests.e2e.controlplane.differential.worlds import Json, World
 
 FEW, MANY = 250, 5000
 MOST = int(os.environ.get("DIFF_MOST", "3"))  # differences that are looked for before the run ends
+pytestmark = pytest.mark.long  # all of them together
 # What random pods are expected to say; a field that none of them had was not compared.
 FIELDS = {
     "nodeSelector", "tolerations", "topologySpreadConstraints", "initContainers", "resources", "overhead",

@@ -62,6 +62,7 @@ class Crowd:
 
 
 @pytest.mark.usefixtures("prompt_kubelets")
+@pytest.mark.long
 def test_killed_at_random_moments_it_never_buys_twice_and_leaves_nothing_behind(scene: Scene) -> None:
     seed = int(os.environ.get("E2E_SEED") or random.randrange(10**6))
     print(f"E2E_SEED={seed}")

@@ -26,7 +26,7 @@ from tests.e2e.controlplane.node.needs import lacking
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import NAMESPACE, Scene, deadlines, pool, running, until
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking())
+pytestmark = [pytest.mark.skipif(bool(lacking()), reason=lacking()), pytest.mark.long]
 
 GPU = "nvidia.com/gpu"
 TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}

@@ -28,6 +28,7 @@ def test_a_node_that_must_not_be_disrupted_stays(scene: Scene, prompt_kubelets: 
         until("then it goes", scene.empty)
 
 
+@pytest.mark.long
 def test_several_go_one_by_one_the_largest_first_and_none_that_a_pod_needs(
     scene: Scene, prompt_kubelets: Kubelets
 ) -> None:

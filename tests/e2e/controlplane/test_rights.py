@@ -7,8 +7,10 @@ its own that has all rules but one.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ SERVED = [right for right in RIGHTS if right.plural != "workloads"]
 NEEDED = [right for right in RIGHTS if not right.optional]
 OPTIONAL = [right for right in SERVED if right.optional]
 STATUS = "gpu-autoscaler-status"
+AT_ONCE = 3  # controllers that are started side by side
 # What asks of itself what it may do is granted to everybody who is authenticated.
 OF_EVERYBODY = {"create selfsubjectaccessreviews.authorization.k8s.io"}
 
@@ -45,6 +48,7 @@ def gangs(admin: client.ApiClient) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("gangs")
+@pytest.mark.long
 def test_every_rule_is_used_and_nothing_else_is_asked_for(
     scene: Scene, kubelets: Kubelets, plane: ControlPlane
 ) -> None:
@@ -59,11 +63,11 @@ def test_every_rule_is_used_and_nothing_else_is_asked_for(
         scene.core.patch_namespaced_pod("helper", "default", {"metadata": {"annotations": may_go}})
         scene.pod("late", 1)
         until("the limit is told", lambda: "limit" in scene.events("late").get("NotTriggerScaleUp", ""))
-        until("the status is written", lambda: STATUS in scene.config_maps(NAMESPACE), 30)
+        until("the status is written", lambda: STATUS in scene.config_maps(NAMESPACE))
         for value, words in (("scale-up", "paused"), (None, "limit")):  # the same words again are counted
             mark = {"metadata": {"annotations": {"gpu-autoscaler/pause": value}}}
             scene.core.patch_namespaced_config_map(STATUS, NAMESPACE, mark)
-            until(f"{words} is told last", lambda words=words: words in scene.last_event("late"), 30)
+            until(f"{words} is told last", lambda words=words: words in scene.last_event("late"))
         scene.delete_pod("late")
         scene.delete_pod("train")
         until("nothing is left in the account", scene.empty)
@@ -113,21 +117,29 @@ def without(objects: access.Objects, right: Right) -> access.Objects:
     return objects
 
 
-@pytest.mark.parametrize("right", NEEDED, ids=lambda right: f"{right.verb} {right.resource}")
+@pytest.mark.parametrize("verb", sorted({right.verb for right in NEEDED}))
 def test_without_any_one_rule_nothing_is_bought_and_the_missing_one_is_named(
-    scene: Scene, plane: ControlPlane, admin: client.ApiClient, helm_bin: str, right: Right
+    scene: Scene, plane: ControlPlane, admin: client.ApiClient, helm_bin: str, verb: str
 ) -> None:
-    objects = without(access.rendered(helm_bin, "lacking"), right)
-    access.create(admin, objects)
-    try:
-        scene.kubeconfig = access.kubeconfig(plane, admin, objects, scene.home / "lacking.kubeconfig")
-        scene.pod("train", 1)
-        ended = run(scene.command(), scene.home)
-    finally:
-        access.delete(admin, objects)
-    assert ended.returncode == 3
-    named = "" if right.resource != "secrets" else " join"
-    assert f"{right.verb} {right.resource}{named}" in ended.stderr
+    """Each is tried by a controller of its own, a few at once, on the same pod and the same account."""
+    scene.pod("train", 1)
+    chart = access.rendered(helm_bin, "lacking")
+    rights = {number: right for number, right in enumerate(NEEDED) if right.verb == verb}
+
+    def ended_without(number: int) -> subprocess.CompletedProcess[str]:
+        objects = without(access.renamed(chart, "lacking", f"lacking-{number}"), rights[number])
+        access.create(admin, objects)
+        try:
+            path = access.kubeconfig(plane, admin, objects, scene.home / f"lacking-{number}.kubeconfig")
+            return run(scene.command(name=f"lacking-{number}", kubeconfig=path), scene.home, limit=60)
+        finally:
+            access.delete(admin, objects)
+
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        for right, ended in zip(rights.values(), pool.map(ended_without, rights), strict=True):
+            named = "" if right.resource != "secrets" else " join"
+            assert ended.returncode == 3, (right, ended.stderr)
+            assert f"{right.verb} {right.resource}{named}" in ended.stderr
     assert scene.state()["creates"] == 0
 
 

@@ -15,8 +15,8 @@ SELECTOR = {"matchLabels": {"app": "x"}}
 
 def one_each(scene: Scene) -> None:
     """Two pods that may not share a machine get two."""
-    until("a machine for each is ordered", lambda: scene.state()["creates"] == 2, 10)
-    until("both run", lambda: runs(scene, "a", "b"), 15)
+    until("a machine for each is ordered", lambda: scene.state()["creates"] == 2)
+    until("both run", lambda: runs(scene, "a", "b"))
     assert scene.state()["creates"] == 2
 
 
@@ -47,7 +47,7 @@ def test_pods_that_are_spread_over_zones_get_a_machine_in_each(scene: Scene, kub
             scene.pod(name, 1, meta=APP, topologySpreadConstraints=[spread])
         until("a machine for each is ordered", lambda: scene.state()["creates"] == 2)
         assert {location for _, location in scene.bought()} == {"FIN-01", "FIN-03"}
-        until("both run", lambda: runs(scene, "a", "b"), 15)
+        until("both run", lambda: runs(scene, "a", "b"))
 
 
 def test_a_pod_with_a_volume_in_one_location_gets_its_machine_there(scene: Scene, kubelets: Kubelets) -> None:
@@ -57,7 +57,7 @@ def test_a_pod_with_a_volume_in_one_location_gets_its_machine_there(scene: Scene
         scene.pod("train", 1, volumes=[data])
         until("a machine is ordered", lambda: scene.state()["creates"] == 1)
         assert scene.bought() == [("1A100.22V", "FIN-03")]
-        until("it runs", lambda: runs(scene, "train"), 15)
+        until("it runs", lambda: runs(scene, "train"))
 
 
 def test_an_emptydir_is_no_hindrance_to_buying_nor_to_removing(scene: Scene, kubelets: Kubelets) -> None:

@@ -12,6 +12,7 @@ from tests.e2e.controlplane.scene import NAMESPACE, Scene, running, until
 from tests.power_server import PowerServer
 
 HARD = "gpu-autoscaler/draining"
+pytestmark = pytest.mark.long  # a machine is off when it was silent for half a minute
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ A file of its own, because the cluster's garbage collector takes up to a minute 
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ENDLESS
 from tests.e2e.controlplane.scene import Scene, container, pool, running, until
 
 
+@pytest.mark.long
 def test_work_on_machines_that_vanish_is_planned_again(scene: Scene, kubelets: Kubelets) -> None:
     """A Job's on a spot machine that is taken away, a ReplicaSet's on one that is deleted in the console.
 

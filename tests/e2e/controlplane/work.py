@@ -85,7 +85,7 @@ def node_events(scene: Scene, name: str) -> dict[str, str]:
 def told(controller: Started) -> dict[str, Any]:
     """What it says at /status."""
     marker = "address="
-    until("it listens", lambda: any(marker in line for line in controller.complaints), 30)
+    until("it listens", lambda: any(marker in line for line in controller.complaints))
     address = next(line.split(marker)[1].split()[0] for line in controller.complaints if marker in line)
     with urlopen(f"http://{address}/status", timeout=10) as answer:
         found: dict[str, Any] = json.load(answer)

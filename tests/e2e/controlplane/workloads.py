@@ -74,14 +74,14 @@ class Workloads:
             "default", {"metadata": {"name": name}, "spec": common | claim}
         )
         find = self.core.read_namespaced_persistent_volume_claim
-        until("the claim is bound", lambda: find(name, "default").status.phase == "Bound", 15)
+        until("the claim is bound", lambda: find(name, "default").status.phase == "Bound")
 
     def namespace(self, name: str) -> None:
         """One more, which stays until the end of the control plane; a pod in it needs its service account."""
         if all(each.metadata.name != name for each in self.core.list_namespace().items):
             self.core.create_namespace({"metadata": {"name": name}})
         accounts = self.core.list_namespaced_service_account
-        until(f"pods may be made in {name}", lambda: accounts(name).items, 15)
+        until(f"pods may be made in {name}", lambda: accounts(name).items)
 
     def priority(self, name: str, value: int) -> None:
         """A class of priority, which stays until the end of the control plane."""

@@ -177,13 +177,15 @@ def _kubelet() -> dict[str, Any]:
 
 
 def _namespace_of_children(pid: int) -> str:
-    """Once it is another one than ours."""
+    """Once it is another one than ours. The kernel shows none while its first process is not there yet."""
     end = time.monotonic() + 10
-    while (found := os.readlink(f"/proc/{pid}/ns/pid_for_children")) == os.readlink("/proc/self/ns/pid"):
-        if time.monotonic() > end:
-            raise TimeoutError("the machine got no namespace for its processes")
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError):
+            found = os.readlink(f"/proc/{pid}/ns/pid_for_children")
+            if found != os.readlink("/proc/self/ns/pid"):
+                return found
         time.sleep(0.02)
-    return found
+    raise TimeoutError("the machine got no namespace for its processes")
 
 
 def _inside(namespace: str) -> list[str]:

@@ -17,7 +17,7 @@ from controller.fleet.ledger import Ledger
 log = logging.getLogger("gpu_autoscaler")
 
 
-class Orphans:
+class Sweeping:
     """`problem(key, sentence)` puts a sentence into the status, and takes it away again with None."""
 
     def __init__(

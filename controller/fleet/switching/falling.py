@@ -1,0 +1,199 @@
+"""Switching a machine off: tainted, drained, called, and kept on wherever something needs it after all.
+
+Before every call stands the one consistent list of the pods there, also before each repetition. A machine that may be on
+its way down already is not taken for one that stays on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from controller.cluster.protocol import ClusterError
+from controller.domain.machine import FAILURES
+from controller.domain.outcome import Happened, Outcome, Refused
+from controller.domain.plan import Explanation
+from controller.domain.policy import Policy
+from controller.domain.reason import SENTENCES, Reason
+from controller.domain.switching import Power, Switch, Switched, as_machine
+from controller.fleet.removal import CalledOff
+from controller.fleet.switching.life import off, pause_after
+from controller.fleet.switching.means import AGAIN, Means
+from controller.fleet.tasks import Grounded, NotYet
+
+_LATER = 30.0
+
+
+class Falling:
+    def __init__(self, means: Means) -> None:
+        self._by = means
+        self.called_off: set[str] = set()  # machines that are needed after all
+
+    def _wanted_off(self, name: str) -> Callable[[], None]:
+        def check() -> None:
+            self._by.lead()
+            if name in self.called_off:
+                raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
+
+        return check
+
+    async def retire(self, policy: Policy, switch: Switch, reason: Reason, message: str) -> None:
+        check = self._wanted_off(switch.name)
+        if self._by.record_in(switch.name, Power.ON) is None:
+            return
+        try:
+            await self._by.removal.soften(policy, self._by.machine(switch), check)
+            check()
+        except CalledOff as stop:
+            await self._keep(switch, stop.why)
+            return
+        if self._by.record_in(switch.name, Power.ON) is None:
+            return
+        await self._by.change(
+            switch, power=Power.DRAINING, drain_at=self._by.clock(), reason=reason, note=message, again=0
+        )
+        await self.drain(policy, switch)
+
+    async def drain(self, policy: Policy, switch: Switch) -> None:
+        record = self._by.record_in(switch.name, Power.DRAINING)
+        if record is None:
+            return
+        failed = record.reason in FAILURES
+        check = self._by.lead if failed else self._wanted_off(switch.name)
+        try:
+            await self._by.removal.drain(policy, self._by.machine(switch), check, lambda _refusal: None)
+            check()
+        except CalledOff as stop:
+            await self._keep(switch, stop.why)
+            return
+        if self._by.record_in(switch.name, Power.DRAINING) is None:
+            return
+        now = self._by.clock()
+        await self._by.change(
+            switch, power=Power.FALLING, call=self._by.new_call(), again=0, wanted_at=now, called_at=0.0, acked_at=0.0,
+            tries=0, unsure=False, down_at=0.0, pods=(),
+        )  # fmt: skip
+        await self.switch_off(policy, switch)
+
+    async def switch_off(self, policy: Policy, switch: Switch) -> None:
+        name, pause = switch.name, switch.retry_first
+        while (record := self._by.record_in(name, Power.FALLING)) is not None and not record.acked_at:
+            if record.tries >= switch.tries:
+                return  # what its Node shows decides, and at last the deadline
+            if not record.call:
+                record = await self._by.change(switch, call=self._by.new_call())
+            failed = record.reason in FAILURES
+            check = self._by.lead if failed or record.unsure else self._wanted_off(name)
+            sure, now = not record.unsure, self._by.clock()
+            # Written first, and the list is read last: nothing slow stands between it and the call.
+            await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True)
+            try:
+                check()
+                await self._by.removal.last_look(policy, self._by.machine(switch))
+                check()
+                if not self._by.may_spend():
+                    raise Grounded
+            except CalledOff as stop:
+                self._not_called(record)
+                await self._keep(switch, stop.why)
+                return
+            except (ClusterError, Grounded):
+                self._not_called(record)
+                raise
+            here = self._by.record_in(name, Power.FALLING)
+            if here is None or here.call != record.call:
+                return
+            outcome = await self._by.endpoints.switch(name, False, f"{record.call_id}-off")
+            here = self._by.record_in(name, Power.FALLING)
+            if here is None or here.call != record.call:
+                return
+            if isinstance(outcome, Happened):
+                await self._by.change(switch, acked_at=self._by.clock())
+                self._by.listener.acknowledged(switch, here, False)
+                return
+            sure = sure and isinstance(outcome, Refused)
+            if sure:
+                await self._by.change(switch, unsure=False, called_at=0.0)
+            self._by.listener.not_acknowledged(switch, here, False, outcome)
+            final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
+            if sure and (final or here.tries >= switch.tries):
+                await self._stays_on(switch, here, outcome)
+                return
+            await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
+            pause = min(switch.retry_most, pause * 2)
+
+    async def _keep(self, switch: Switch, why: Explanation) -> None:
+        """It stays on. One that is of no use stays tainted, and goes as soon as nothing needs it."""
+        record = self._by.ledger.switched.get(switch.name)
+        if record is None:
+            return
+        machine = as_machine(record, switch)
+        if machine is None or (record.power is Power.FALLING and (record.unsure or record.again)):
+            raise NotYet(
+                f"{switch.name} may be on its way down and cannot be asked again: {why.message}", _LATER
+            )
+        if record.reason in FAILURES and record.power is not Power.ON:
+            if record.reason is Reason.ON_DEADLINE:
+                # Its Node never came, and something is held there all the same: it is left as it is.
+                await self._by.change(
+                    switch,
+                    **_fields(replace(off(record, self._by.clock()), note=f"{record.note} {why.message}")),
+                )
+                return
+            raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
+        await self._by.removal.restore(machine, self._by.lead)
+        self._by.restored(machine.name)  # its mark of being idle went, too
+        if record.power is not Power.ON:
+            await self._by.change(
+                switch,
+                power=Power.ON,
+                reason=None,
+                note="",
+                drain_at=0.0,
+                called_at=0.0,
+                tries=0,
+                down_at=0.0,
+            )
+        self._by.listener.removal_called_off(machine, why)
+
+    def _not_called(self, before: Switched) -> None:
+        """The call that was written down last was not made."""
+        here = self._by.record_in(before.name, Power.FALLING)
+        if here is not None and here.call == before.call:
+            self._by.ledger.change_switched(
+                before.name, tries=before.tries, called_at=before.called_at, unsure=before.unsure
+            )
+
+    async def _stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
+        """No call had any effect: it goes on working, and is switched off at another time."""
+        failures = record.failures + 1
+        until = self._by.clock() + pause_after(failures, self._by.limits)
+        words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
+        if record.reason in FAILURES:
+            await self._by.change(switch, called_at=0.0, tries=0, note=f"it cannot be switched off: {words}")
+            raise NotYet(
+                f"{switch.name} cannot be switched off: {words}", max(_LATER, until - self._by.clock())
+            )
+        await self._by.change(
+            switch, power=Power.ON, drain_at=0.0, called_at=0.0, tries=0, down_at=0.0, failures=failures,
+            refused_until=until, reason=Reason.SWITCH_FAILED, note=f"it cannot be switched off: {words}",
+        )  # fmt: skip
+
+    async def delete_node(self, policy: Policy, switch: Switch) -> None:
+        """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again."""
+        self._by.lead()
+        node = await self._by.writer.get_node(switch.name)
+        if node is not None and not node.ready:
+            pods = await self._by.writer.list_pods_on(switch.name)
+            busy = next((p for p in pods if not (p.finished or p.shape.is_daemon or p.shape.mirror)), None)
+            if busy is not None and busy.deleting_at is None:
+                raise NotYet(f"Node {switch.name} is kept: pod {busy.key} is bound to it", _LATER)
+            self._by.lead()
+            await self._by.writer.delete_node(node.name, node.uid)
+        if self._by.record_in(switch.name, Power.OFF) is not None:
+            await self._by.change(switch, node_goes=False)
+
+
+def _fields(record: Switched) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__struct_fields__ if name != "name"}

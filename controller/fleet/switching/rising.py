@@ -1,0 +1,86 @@
+"""Switching a machine on: one call for one wish, repeated with its key until it is acknowledged or certainly refused.
+
+It is written down before it is made: after a crash nobody could say whether it was.
+"""
+
+from __future__ import annotations
+
+from controller.domain.outcome import Happened, Outcome, Refused
+from controller.domain.reason import SENTENCES, Reason
+from controller.domain.switching import Power, Switch, Switched
+from controller.fleet.switching.life import pause_after
+from controller.fleet.switching.means import AGAIN, Means
+from controller.fleet.tasks import Grounded
+
+
+class Rising:
+    def __init__(self, means: Means) -> None:
+        self._by = means
+
+    @staticmethod
+    def is_to_call(switch: Switch, record: Switched) -> bool:
+        return (
+            bool(record.call)
+            and not record.acked_at
+            and not record.node_ready_at
+            and record.tries < switch.tries
+        )
+
+    async def switch_on(self, switch: Switch) -> None:
+        name, pause = switch.name, switch.retry_first
+        await self._by.ledger.flush()  # the wish is stored before anything is switched
+        while True:
+            told = await self._by.endpoints.ask(name) if switch.asked else ""
+            record = self._by.record_in(name, Power.RISING)
+            if record is None or not self.is_to_call(switch, record):
+                return
+            if told == "on":
+                await self._by.change(switch, acked_at=self._by.clock())  # it is on its way already
+                return
+            if not self._by.may_spend():
+                raise Grounded
+            call, sure, now = record.call, not record.unsure, self._by.clock()
+            # Written first: after a crash nobody could say whether it was made.
+            await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
+            if not self._by.may_spend():
+                raise Grounded
+            outcome = await self._by.endpoints.switch(name, True, f"{record.call_id}-on")
+            here = self._by.ledger.switched.get(name)
+            if here is None or here.call != call or here.power is not Power.RISING:
+                return
+            if isinstance(outcome, Happened):
+                await self._by.change(switch, acked_at=self._by.clock())
+                self._by.listener.acknowledged(switch, here, True)
+                return
+            sure = sure and isinstance(outcome, Refused)
+            if sure:  # it had no effect: as if it had not been made
+                await self._by.change(switch, unsure=False, called_at=0.0, rose_at=record.rose_at)
+            self._by.listener.not_acknowledged(switch, here, True, outcome)
+            final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
+            if sure and (final or here.tries >= switch.tries):
+                await self._give_up(switch, here, outcome)
+                return
+            if here.tries >= switch.tries:
+                return  # it may have had an effect: what the Node shows decides, and at last the deadline
+            await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
+            pause = min(switch.retry_most, pause * 2)
+
+    async def _give_up(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
+        """No call had any effect: others may take its pods."""
+        failures = record.failures + 1
+        until = self._by.clock() + pause_after(failures, self._by.limits)
+        words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
+        await self._by.change(
+            switch,
+            power=Power.OFF,
+            call="",
+            pods=(),
+            tries=0,
+            called_at=0.0,
+            rose_at=0.0,
+            unsure=False,
+            failures=failures,
+            refused_until=until,
+            reason=Reason.SWITCH_FAILED,
+            note=words,
+        )
