@@ -73,6 +73,7 @@ class PodRunner:
         self.rng = rng
         self._timers: dict[Key, tuple[str, Timer]] = {}  # uid, what comes next for the pod
         self._ending: set[tuple[Key, str]] = set()
+        self._overdue: set[tuple[Key, str]] = set()  # their time was over while their machine was off
         store.follow(PODS, self._pod_changed)
         store.follow(NODES, self._node_changed)
 
@@ -81,6 +82,7 @@ class PodRunner:
         if change.verb == "DELETED":
             self._forget(key)
             self._ending.discard((key, item.uid))
+            self._overdue.discard((key, item.uid))
             return
         if not item.node or not self.machines.alive(item.node):
             return
@@ -110,6 +112,8 @@ class PodRunner:
             self._end(key, uid)
         elif pod["status"].get("phase") == "Pending" and key not in self._timers:
             self._admit(key, uid)
+        elif (key, uid) in self._overdue:
+            self._finish(key, uid)
 
     def _pod(self, key: Key, uid: str) -> Obj | None:
         pod = self.store.get(PODS, *key)
@@ -145,8 +149,12 @@ class PodRunner:
     def _finish(self, key: Key, uid: str) -> None:
         self._timers.pop(key, None)
         pod = self._pod(key, uid)
-        if pod is None or not self.machines.alive(pod["spec"]["nodeName"]):
+        if pod is None:
             return
+        if not self.machines.alive(pod["spec"]["nodeName"]):
+            self._overdue.add((key, uid))
+            return
+        self._overdue.discard((key, uid))
         failed = (pod["metadata"].get("annotations") or {}).get(FAIL) == "true"
         finish(pod, self.store.now(), failed=failed)
         self.store.update(PODS, pod)
