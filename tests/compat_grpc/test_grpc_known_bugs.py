@@ -18,6 +18,7 @@ from controller.planning.predict import own_labels
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import CPU, SOLD, Served, code_of, pool, replace, served, world
 from tests.fleet.fakes import make_node, make_pod
+from tests.fleet.test_fleet_stopped import GRACE, shut_down
 
 
 @pytest.fixture
@@ -47,11 +48,13 @@ async def target(client: Client, group: str = "g") -> int:
 # the first Go provider
 
 
-@pytest.mark.parametrize("status", ["offline", "error"])
-async def test_a_machine_that_failed_later_counts_no_more(one: Served, client: Client, status: str) -> None:
+@pytest.mark.parametrize(("status", "after"), [("offline", GRACE + 20), ("error", 10)])
+async def test_a_machine_that_failed_later_counts_no_more(
+    one: Served, client: Client, status: str, after: float
+) -> None:
     (machine,) = await ready(one)
-    one.world.account.set(machine.instance_id, status=status)
-    await one.run(10)
+    shut_down(one.world, machine, status)
+    await one.run(after)
     assert await target(client) == 0
     assert all(i.status.instanceState == 3 for i in await listed(client))
 

@@ -73,7 +73,6 @@ class PodRunner:
         self.rng = rng
         self._timers: dict[Key, tuple[str, Timer]] = {}  # uid, what comes next for the pod
         self._ending: set[tuple[Key, str]] = set()
-        self._overdue: set[tuple[Key, str]] = set()  # their time was over while their machine was off
         store.follow(PODS, self._pod_changed)
         store.follow(NODES, self._node_changed)
 
@@ -82,7 +81,6 @@ class PodRunner:
         if change.verb == "DELETED":
             self._forget(key)
             self._ending.discard((key, item.uid))
-            self._overdue.discard((key, item.uid))
             return
         if not item.node or not self.machines.alive(item.node):
             return
@@ -110,10 +108,12 @@ class PodRunner:
             return
         if pod["metadata"].get("deletionTimestamp"):
             self._end(key, uid)
-        elif pod["status"].get("phase") == "Pending" and key not in self._timers:
+        elif key in self._timers:
+            return
+        elif pod["status"].get("phase") == "Pending":
             self._admit(key, uid)
-        elif (key, uid) in self._overdue:
-            self._finish(key, uid)
+        elif pod["status"].get("phase") == "Running" and run_time(pod) is not None:
+            self._finish(key, uid)  # it ended while nothing was heard of its node
 
     def _pod(self, key: Key, uid: str) -> Obj | None:
         pod = self.store.get(PODS, *key)
@@ -149,12 +149,8 @@ class PodRunner:
     def _finish(self, key: Key, uid: str) -> None:
         self._timers.pop(key, None)
         pod = self._pod(key, uid)
-        if pod is None:
+        if pod is None or not self.machines.alive(pod["spec"]["nodeName"]):
             return
-        if not self.machines.alive(pod["spec"]["nodeName"]):
-            self._overdue.add((key, uid))
-            return
-        self._overdue.discard((key, uid))
         failed = (pod["metadata"].get("annotations") or {}).get(FAIL) == "true"
         finish(pod, self.store.now(), failed=failed)
         self.store.update(PODS, pod)
