@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from controller.domain.machine import Phase
+from controller.sandbox.cluster.resources import CONFIG_MAPS
+from controller.sandbox.cluster.shelf import Change
+from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
 from tests.simulator.days import Day
 
@@ -39,6 +43,23 @@ def _story(works: list[Work], *faults: Told, hours: float = 0.5, **settings: Any
     return lambda seed: Day(seed, hours, works=works, faults=list(faults), settings=settings)
 
 
+def _death(phase: Phase) -> Callable[[int], Day]:
+    """It dies in the moment in which its ledger shows a machine in this phase for the first time."""
+
+    def before(simulation: Simulation) -> None:
+        died = False
+
+        def changed(change: Change) -> None:
+            nonlocal died
+            if not died and any(one.phase is phase for one in simulation.judge.books.ledger().machines):
+                died = True
+                simulation.loop.call_soon(simulation.processes["a"].die)
+
+        simulation.worlds.cluster.store.follow(CONFIG_MAPS, changed)
+
+    return lambda seed: Day(seed, 0.5, works=ONE, before=before)
+
+
 STORIES: dict[str, list[Callable[[int], Day]]] = {
     "nothing goes wrong": [_story(SOME)],
     "the answer to the order is lost": [
@@ -46,7 +67,11 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         _story(ONE, fault(0, {**_CREATE, "fault": "answer_after", "status": 502, "body": "<html>"})),
         _story(ONE, fault(0, {**_CREATE, "fault": "hang"})),
     ],
-    "an order is carried out twice": [_story(ONE, fault(0, {**_CREATE, "fault": "twice"}))],
+    "an order is carried out twice": [
+        _story(ONE, fault(0, {**_CREATE, "fault": "twice"})),
+        _story(pods((30, 400, 1), (36, 400, 1)), fault(0, {**_CREATE, "fault": "twice"})),
+        _story(pods((30, 6000, 1)), fault(0, {**_CREATE, "fault": "twice"})),
+    ],
     "an order arrives late": [
         _story(ONE, {"at_s": 0, "late": {"method": "POST", "path": "/instances", "seconds": seconds}}, hours=1)
         for seconds in (25, 100, 700)
@@ -65,6 +90,7 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         _story(ONE, {"at_s": at, "controller": "die", "awaits": awaits}, hours=0.6)
         for at, awaits in ((1280, 30), (1330, 5), (1350, 10))
     ],
+    "it dies when its ledger says": [_death(phase) for phase in Phase],
     "the delete gets lost": [
         _story(ONE, fault(600, {**_DELETE, "fault": fault_, **more}), hours=0.6)
         for fault_, more in (("lose_before", {}), ("answer", {"status": 204, "body": ""}), ("answer", {"status": 202, "body": ""}))

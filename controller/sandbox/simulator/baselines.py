@@ -22,12 +22,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
-from controller.cloud.verda.parsing import instance_type
 from controller.domain.policy import Policy
-from controller.sandbox.cloud.catalogue import load, shown_type
 from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
-from controller.sandbox.simulator.bound import Sold, holds, sold
+from controller.sandbox.simulator.bound import Sold, everything_sold, holds, sold
 from controller.sandbox.simulator.result import Waits
 from controller.sandbox.simulator.workload import Work
 
@@ -219,8 +217,7 @@ def always_on(course: Course, works: Sequence[Work], market: Sequence[Sold], unt
 def baselines(works: Sequence[Work], policy: Policy, *, seed: int, hours: float) -> dict[str, Any]:
     """All, for these pods and settings, on the sandboxes' catalogue, boots and billing."""
     cloud, cluster = CloudSettings(), ClusterSettings()
-    rows = (shown_type(k, name=n, currency="usd", rate=Decimal(1)) for n, k in load().types.items())
-    market = sold(policy, map(instance_type, rows), cloud.volume_gb_month)
+    market = sold(policy, everything_sold(), cloud.volume_gb_month)
     spans = (cluster.boot, cluster.ready, cluster.gpu)
 
     def course() -> Course:

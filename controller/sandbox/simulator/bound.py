@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
+from controller.cloud.verda.parsing import instance_type
 from controller.domain.cloudthings import InstanceType
 from controller.domain.names import gpu_slug
 from controller.domain.policy import Policy, Pool
 from controller.planning.choice import allows_type
 from controller.sandbox.cloud.billing import HOURS_IN_MONTH
+from controller.sandbox.cloud.catalogue import load, shown_type
 from controller.sandbox.cloud.state import State
 from controller.sandbox.simulator.workload import Work
 
@@ -37,6 +39,14 @@ def sold(policy: Policy, kinds: Iterable[InstanceType], disk_gb_month: Decimal) 
         for kind in kinds
         for pool in policy.pools
         if allows_type(pool, kind) and kind.gpus and kind.images and _price(kind, pool) > 0
+    ]
+
+
+def everything_sold() -> list[InstanceType]:
+    """The sandbox's catalogue, whatever a controller happens to know of it."""
+    types = load().types.items()
+    return [
+        instance_type(shown_type(kind, name=name, currency="usd", rate=Decimal(1))) for name, kind in types
     ]
 
 

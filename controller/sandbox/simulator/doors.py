@@ -34,8 +34,7 @@ class SkyDoor(Door):
 
 class GroundDoor(Door):
     def carried(self, request: Request) -> Carried:
-        if request.path.endswith("/eviction"):
-            self._judge.evicting(request.path)
+        self._judge.cluster_asked(self.process, request)
         found = self._worlds.ground.carried(request)
         status = found.response.status if found.response is not None else 0
         self._judge.cluster_arrived(self.process, request, status)

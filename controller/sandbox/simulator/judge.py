@@ -42,7 +42,6 @@ class Judge:
         self.launches = 0
         self.double_launches = 0
         self.busy_evictions = 0
-        self.excused: set[str] = set()  # machines that something happened to: their pods are nobody's fault
         self._worlds = worlds
         self._owner = owner
         self.policy = to_policy(loaded.settings, cluster_id=cluster_id)
@@ -55,7 +54,7 @@ class Judge:
         self._unknown_since: dict[str, float] = {}
         self._ours: dict[str, Instance] = {}
         self._off: set[str] = set()  # ids of those that somebody shut down: nothing runs there
-        self._evicting = False
+        self._hurts: list[str] = []  # pods that use GPUs, and that the call which is being made takes away
         self._promised: dict[str, Machine] = {}  # as the ledger had it when it was bought
         self._served: set[str] = set()  # nodes that once offered GPUs
         self.launches_failed = 0
@@ -75,6 +74,9 @@ class Judge:
         """A call to the cloud leaves its process: whoever changes something there holds the lease."""
         if request.method == "GET" or request.path.endswith("/oauth2/token"):
             return
+        self._has_lease(process, request)
+
+    def _has_lease(self, process: Process, request: Request) -> None:
         now = self._worlds.loop.time()
         if now - process.stood_still_at < EXCUSED or process.skew:
             return
@@ -111,8 +113,8 @@ class Judge:
         path = request.path
         if ("/leases/" in path and status < 300) or (path.endswith("/leases") and status == 201):
             self._leased[process.name] = self._worlds.loop.time()
-        elif path.endswith("/eviction") and status < 300 and self._evicting:
-            self._evicted(path)
+        elif status < 300 and self._hurts:
+            self._hurt(request)
         elif path.startswith(f"/api/v1/nodes/{NODE}") and request.method in ("PATCH", "PUT", "DELETE"):
             self.violated(f"{request.method} {path}: the node is not ours")
 
@@ -144,13 +146,19 @@ class Judge:
     def _alive(self) -> list[Instance]:
         return [one for one in self._ours.values() if one.status not in _DOOMED]
 
+    def _promised_once(self) -> list[Instance]:
+        """Those alive; of several that one order brought only the first: the others nobody has promised."""
+        found: dict[str, Instance] = {}
+        for one in self._alive():
+            found.setdefault(one.hostname, one)
+        return list(found.values())
+
     def _needless(self, one: Instance, record: Machine) -> bool:
         """Whether everybody who waits would have found a place on what was on its way already."""
         if not record.pods or any(pool.min for pool in self.policy.pools) or self.policy.headroom:
             return False
         coming = []
-        by_name = {other.hostname: other for other in self._alive()}  # a twin is nothing to count on
-        for other in by_name.values():
+        for other in self._promised_once():
             known = self._promise(other)
             if other is one or known is None or not known.phase.on_the_way or known.failed:
                 continue
@@ -177,15 +185,15 @@ class Judge:
         return then if known.phase is Phase.TOMBSTONE and early else known
 
     def _within_limits(self, record: Machine) -> None:
-        alive = self._alive()
-        records = [self.books.machine(one.hostname) for one in alive]
-        if any(known is None or known.surplus for known in records):
-            return  # one that nobody could know of
+        # Those that nobody could know of do not count.
+        pairs = [(one, self.books.machine(one.hostname)) for one in self._promised_once()]
+        known_of = [(one, known) for one, known in pairs if known is not None and not known.surplus]
+        alive, records = [one for one, _ in known_of], [known for _, known in known_of]
         pool = self.policy.pool(record.pool)
-        mine = [known for known in records if known is not None and known.pool == record.pool]
+        mine = [known for known in records if known.pool == record.pool]
         if pool is not None and len(mine) > pool.max:
             self.violated(f"{len(mine)} machines in pool {pool.name}, of {pool.max} at most")
-        limits, gpus = self.policy.limits, sum(known.gpus for known in records if known is not None)
+        limits, gpus = self.policy.limits, sum(known.gpus for known in records)
         price = sum((one.price for one in alive), Decimal(0))
         for what, got, most in (
             ("machines", len(alive), limits.machines),
@@ -215,16 +223,35 @@ class Judge:
             if busy and not late and not others and one.id not in self._off:
                 self.violated(f"{one.hostname} was deleted while {', '.join(busy)} ran there")
 
-    def evicting(self, path: str) -> None:
-        """Before it is done: whether the pod uses GPUs."""
-        _, _, _, _, namespace, _, name, *_ = path.split("/")
-        pod = self._worlds.cluster.store.get(PODS, namespace, name) or {}
-        self._evicting = bool(pod and gpus_of(pod) and pod["status"].get("phase") == "Running")
+    def cluster_asked(self, process: Process, request: Request) -> None:
+        """A call to the cluster, before it is done: with the lease? and who uses GPUs where it takes away?"""
+        self._hurts = []
+        if request.method == "GET":
+            return
+        parts = request.path.split("/")
+        if parts[:4] == ["", "api", "v1", "nodes"]:
+            self._has_lease(process, request)
+            if request.method == "DELETE" and any(one.hostname == parts[4] for one in self._at_work()):
+                self._hurts = self.books.gpu_pods_on(parts[4])
+        elif parts[5:6] == ["pods"] and (request.method == "DELETE" or parts[7:] == ["eviction"]):
+            self._has_lease(process, request)
+            pod = self._worlds.cluster.store.get(PODS, parts[4], parts[6]) or {}
+            if pod and gpus_of(pod) and pod["status"].get("phase") == "Running":
+                self._hurts = [f"{parts[4]}/{parts[6]}"]
 
-    def _evicted(self, path: str) -> None:
-        self.busy_evictions += 1
-        if self.policy.consolidate == "off" and not any(p.expire_after for p in self.policy.pools):
-            self.violated(f"a pod was evicted while it used GPUs: {path}")
+    def _at_work(self) -> list[Instance]:
+        return [one for one in self._ours.values() if one.status == "running"]
+
+    def _hurt(self, request: Request) -> None:
+        path = request.path
+        if path.startswith("/api/v1/nodes/"):
+            self.violated(f"{path}: the Node was deleted while {', '.join(self._hurts)} ran there")
+        elif request.method == "DELETE":
+            self.violated(f"a pod was deleted while it used GPUs: {path}")
+        else:
+            self.busy_evictions += 1
+            if self.policy.consolidate == "off" and not any(p.expire_after for p in self.policy.pools):
+                self.violated(f"a pod was evicted while it used GPUs: {path}")
 
     # -- promise 2: never leak
 
@@ -235,7 +262,8 @@ class Judge:
             return
         self._checked = mark
         now = self._worlds.loop.time()
-        known = {machine.name for machine in self.books.ledger().machines}
+        held = [m for m in self.books.ledger().machines if m.phase is not Phase.TOMBSTONE]
+        known = {machine.name: machine.instance_id for machine in held}
         for key, one in list(self._ours.items()):
             if one.status == "offline":
                 self._off.add(key)
@@ -246,11 +274,12 @@ class Judge:
                 self._promised.pop(key, None)
                 self._unknown_since.pop(key, None)
                 self._ended(one)
-            elif one.hostname in known or one.status in _DOOMED[:2]:
+            elif known.get(one.hostname) in ("", key) or one.status in _DOOMED[:2]:
                 self._unknown_since.pop(key, None)
             elif now - self._unknown_since.setdefault(key, now) > FORGOTTEN:
                 self._unknown_since[key] = 1e12
-                if one.hostname not in self.books.reported() and one.id not in self.books.reported():
+                told, named = self.books.reported(), one.hostname not in known
+                if one.id not in told and not (named and one.hostname in told):
                     self.violated(f"{one.hostname} costs money and is in no ledger and no report")
 
     def _node_changed(self, change: Change) -> None:
@@ -269,6 +298,10 @@ class Judge:
     def ours_like(self, pattern: str) -> list[str]:
         """Ids of living machines, in the order of their purchase."""
         return [one.id for one in self._alive() if fnmatchcase(one.hostname, pattern)]
+
+    def ours_now(self) -> list[Instance]:
+        """Those that cost money, in the order of their purchase."""
+        return self._alive()
 
     def machines_now(self) -> tuple[int, int]:
         """Machines and their GPUs that cost money."""

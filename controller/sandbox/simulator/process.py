@@ -78,6 +78,15 @@ def tasks_of_processes(
     return task
 
 
+def whose(told: Mapping[str, Any]) -> Process | None:
+    """Of what a loop tells about a task or a callback that fell: the process it belonged to."""
+    task, handle = told.get("task") or told.get("future"), told.get("handle")
+    if isinstance(task, asyncio.Task):
+        steps = task.get_coro()
+        return steps._process if isinstance(steps, _Steps) else None
+    return handle._context.get(_HERE) if handle is not None else None
+
+
 class Process:
     def __init__(
         self,
@@ -130,9 +139,13 @@ class Process:
     # -- life
 
     def start(self) -> None:
+        self.in_its_name(lambda: self._loop.create_task(self._run()))
+
+    def in_its_name(self, work: Callable[[], object]) -> None:
+        """What begins in it belongs to this process."""
         context = contextvars.copy_context()
         context.run(_HERE.set, self)
-        context.run(self._loop.create_task, self._run())
+        context.run(work)
 
     async def _run(self) -> None:
         why = "ended by itself"

@@ -9,17 +9,17 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import Any
 
 from controller.cluster import memory
 from controller.config.load import Loaded
-from controller.domain.cloudthings import Offer
 from controller.domain.names import default_cluster_id
-from controller.sandbox.simulator.bound import lower_bound
+from controller.sandbox.simulator.bound import everything_sold, lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
 from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
-from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes
+from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
 from controller.sandbox.simulator.trouble import Trouble
@@ -147,17 +147,25 @@ class Simulation:
         thresholds = gc.get_threshold()
         gc.set_threshold(20_000, 20, 50)
         asyncio.set_event_loop(self.loop)
+        self.loop.set_exception_handler(self._fallen)
         try:
             self.loop.run_until_complete(self._course())
             result = self._result()
         finally:
             _LOG.removeHandler(complaints)
+            self.loop.set_exception_handler(lambda loop, told: None)
             self._clean_up()
             memory.frugal = frugal
             logging.disable(told)
             gc.set_threshold(*thresholds)
         result["wall_s"] = round(time.perf_counter() - began, 3)
         return result
+
+    def _fallen(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+        """An error of a task or a callback that nobody fetches; those of a dead process are its end."""
+        process = whose(told)
+        if process is not None and not process.dead:
+            self.judge.violated(f"the program lost an error: {told.get('exception')!r}")
 
     def _clean_up(self) -> None:
         left = asyncio.all_tasks(self.loop)
@@ -190,11 +198,11 @@ class Simulation:
             elif self.loop.time() - since > patience:
                 self.note("nothing happens any more")
                 break
-        kinds = {offer.type.name: offer.type for offer in self._offers()}
         works = [want.work for want in self.owner.wants]
         self._bound = lower_bound(
-            works, self.judge.policy, kinds.values(), self.worlds.cloud.state, self._shortest_boot()
+            works, self.judge.policy, everything_sold(), self.worlds.cloud.state, self._shortest_boot()
         )
+        gc.collect()  # an error that nobody fetched is told when its task is forgotten
         for place in list(self.processes):
             self.stop(place)
 
@@ -227,13 +235,8 @@ class Simulation:
         return len(self.judge.violations) >= (1 if self._stop_early else MOST_VIOLATIONS)
 
     def _over(self) -> bool:
-        return self._enough or (self.owner.left == 0 and self.judge.settled())
-
-    def _offers(self) -> tuple[Offer, ...]:
-        for process in self.processes.values():
-            if process.program is not None:
-                return process.program.fleet.catalogue.offers
-        return ()
+        arrived = self.loop.time() > self.trouble.arrives
+        return self._enough or (arrived and self.owner.left == 0 and self.judge.settled())
 
     def _shortest_boot(self) -> float:
         settings = self.worlds.cluster.settings

@@ -33,6 +33,7 @@ class Trouble:
         self._rng = random.Random(f"{simulation.seed}-trouble-done")
         self._over = False
         self._late: list[dict[str, Any]] = []
+        self.arrives = 0.0  # when the last call that is late arrives
         self._undo: list[Callable[[], None]] = []
         self._plenty = [dict(row) for row in simulation.worlds.cloud.state.stock.shown()]
         simulation.worlds.sky.late = self._lateness
@@ -126,7 +127,6 @@ class Trouble:
             self._for(1800, self._restock)
         if event.get("event") == "outcomes":
             self._for(3600, lambda: self._worlds.tell_cloud("PUT", "outcomes", []))
-        self._sim.judge.excused.update((done or {}).get("hostnames", ()))
 
     def _start(self, key: str) -> None:
         one = self._worlds.cloud.state.instances.get(key)
@@ -138,7 +138,9 @@ class Trouble:
         """A person reads the status now and then, and deletes in the console what nobody else can know to be dead."""
         told = self._sim.judge.books.told()
         for one in list(self._worlds.cloud.state.instances.values()):
-            if one.status in STUCK and told.get(one.hostname) in HELPLESS:
+            if one.status not in STUCK or told.get(one.hostname) not in HELPLESS:
+                continue
+            if self._sim.judge.books.gpu_pods_on(one.hostname):  # all others are the controller's business
                 self._sim.note(f"somebody deletes {one.hostname}, which is {one.status}")
                 self._worlds.tell_cloud("POST", "events", {"event": "delete", "id": one.id, "disks": "keep"})
         self._loop.call_later(LOOKED_AFTER, self._look_after)
@@ -160,7 +162,9 @@ class Trouble:
                 rule["times"] = int(rule.get("times", 1)) - 1
                 if rule["times"] <= 0:
                     self._late.remove(rule)
-                return float(rule.get("seconds", 60.0))
+                seconds = float(rule.get("seconds", 60.0))
+                self.arrives = max(self.arrives, self._loop.time() + seconds)
+                return seconds
         return 0.0
 
     # -- the cluster
@@ -197,7 +201,6 @@ class Trouble:
         name = self._rng.choice(nodes)
         path = f"/api/v1/nodes/{name}"
         kubelet = cluster.machines.by_node.get(name)
-        self._sim.judge.excused.add(name)
         if deed in ("forget_node", "reregister"):
             self._worlds.ask_cluster("DELETE", path)
         if deed == "taint":

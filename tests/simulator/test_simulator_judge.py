@@ -1,0 +1,121 @@
+"""The judge sees what it has to see: each test does, beside a right controller, what none may do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from controller.sandbox.cluster.resources import LEASES
+from controller.sandbox.simulator.simulation import Simulation
+from controller.sandbox.simulator.workload import Work
+from controller.sandbox.wire import Request
+from tests.simulator.days import Day
+
+LONG = [Work("train", 5.0, 900.0, 1, 2000, 8192)]
+QUICK = {"scale_down": {"cooldown": "60s"}}
+
+
+def day(deed: Callable[[Simulation], None], at: float) -> list[str]:
+    def before(simulation: Simulation) -> None:
+        simulation.loop.call_later(at, deed, simulation)
+
+    found: list[str] = Day(hours=0.1, works=LONG, settings=QUICK, before=before).result["violations"]
+    return found
+
+
+def in_a_task(simulation: Simulation) -> None:
+    process = simulation.processes["a"]
+
+    async def lost() -> None:
+        raise LookupError("nobody asks for this task")
+
+    process.in_its_name(lambda: asyncio.ensure_future(lost(), loop=simulation.loop))
+
+
+def in_a_callback(simulation: Simulation) -> None:
+    def falls() -> None:
+        raise LookupError("nobody asks for this callback")
+
+    simulation.processes["a"].in_its_name(lambda: simulation.loop.call_soon(falls))
+
+
+@pytest.mark.parametrize("deed", [in_a_task, in_a_callback])
+def test_an_error_that_nobody_fetches_is_seen(deed: Callable[[Simulation], None]) -> None:
+    assert any("nobody asks for this" in text for text in day(deed, 100.0))
+
+
+def sends(method: str, path: str, body: bytes = b"") -> Callable[[Simulation], None]:
+    def deed(simulation: Simulation) -> None:
+        node = simulation.judge.ours_now()[0].hostname
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"content-type": kind}
+        request = Request(method, path.format(node=node), {}, headers, body)
+        simulation.processes["a"].connection._ground.carried(request)
+
+    return deed
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "told"),
+    [
+        ("DELETE", "/api/v1/nodes/{node}", "the Node was deleted while default/train ran there"),
+        ("DELETE", "/api/v1/namespaces/default/pods/train", "a pod was deleted while it used GPUs"),
+        ("POST", "/api/v1/namespaces/default/pods/train/eviction", "a pod was evicted while it used GPUs"),
+    ],
+)
+def test_work_that_is_hurt_through_the_cluster_is_seen(method: str, path: str, told: str) -> None:
+    eviction = (
+        b'{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"train","namespace":"default"}}'
+    )
+    body = eviction if method == "POST" else b""
+    assert any(told in text for text in day(sends(method, path, body), 400.0))
+
+
+def test_a_node_that_is_changed_without_the_lease_is_seen() -> None:
+    def deed(simulation: Simulation) -> None:
+        simulation.worlds.cluster.store.modify(
+            LEASES,
+            (simulation.loaded.settings.namespace, "gpu-autoscaler"),
+            lambda lease: lease["spec"].update(holderIdentity="another"),
+        )
+        sends("PATCH", "/api/v1/nodes/{node}", b'{"metadata":{"annotations":{"a":"b"}}}')(simulation)
+
+    assert any("while another held the lease" in text for text in day(deed, 400.0))
+
+
+def test_a_machine_that_ended_badly_with_nobody_on_it_is_left_to_the_controller() -> None:
+    def fails(simulation: Simulation) -> None:
+        one = simulation.judge.ours_now()[0]
+        simulation.worlds.tell_cloud("POST", "events", {"event": "fail", "id": one.id, "into": "error"})
+        simulation.judge.books.told = lambda: {one.hostname: "launch_failed"}  # type: ignore[method-assign]
+        simulation.judge.books.gpu_pods_on = lambda node: []  # type: ignore[method-assign]
+        simulation.trouble._look_after()
+        assert one.status == "error"
+
+    day(fails, 400.0)
+
+
+def test_the_end_is_waited_for_until_the_last_late_call_has_arrived() -> None:
+    late = [{"at_s": 0, "late": {"method": "DELETE", "path": "*", "seconds": 9000}}]
+    assert Day(hours=0.1, faults=late, works=LONG, settings=QUICK).simulation.loop.time() < 9000
+    late = [{"at_s": 0, "late": {"method": "POST", "path": "/instances", "seconds": 9000}}]
+    course = Day(hours=0.1, faults=late, works=LONG, settings=QUICK)
+    assert course.simulation.loop.time() > 9000
+    assert course.result["violations"] == []
+
+
+def test_the_bound_is_that_of_the_catalogue_whether_or_not_a_controller_knows_it() -> None:
+    def nobody(simulation: Simulation) -> None:
+        simulation.stop("a")
+
+    def before(simulation: Simulation) -> None:
+        simulation.loop.call_later(300.0, nobody, simulation)
+
+    bounds = {
+        Day(hours=0.1, works=LONG, settings=QUICK, before=each).result["cost_lower_bound"]
+        for each in (before, lambda simulation: None)
+    }
+    assert len(bounds) == 1
+    assert bounds.pop() > 0
