@@ -47,13 +47,31 @@ async def target(client: Client, group: str = "g") -> int:
 # the first Go provider
 
 
-@pytest.mark.parametrize("status", ["offline", "error"])
-async def test_a_machine_that_failed_later_counts_no_more(one: Served, client: Client, status: str) -> None:
+async def test_a_machine_that_failed_later_counts_no_more(one: Served, client: Client) -> None:
     (machine,) = await ready(one)
-    one.world.account.set(machine.instance_id, status=status)
+    one.world.account.set(machine.instance_id, status="error")
     await one.run(10)
     assert await target(client) == 0
     assert all(i.status.instanceState == 3 for i in await listed(client))
+
+
+async def test_a_machine_that_is_shut_down_counts_until_nobody_restarts_it(one: Served, client: Client) -> None:
+    """It costs its full price, so that it must not count as running for ever; a restart is no reason to replace it."""
+    (machine,) = await ready(one)
+    grace = one.world.policy.deadlines.stopped
+    one.world.account.set(machine.instance_id, status="offline")
+    node = one.world.town.nodes[machine.name]
+    one.world.town.nodes[machine.name] = replace(node, ready=False, ready_since=one.world.time.now)
+    await one.run(grace - 60)
+    assert [i.status.instanceState for i in await listed(client)] == [1]
+    assert await target(client) == 1
+    await one.run(120)
+    assert await target(client) == 0
+    assert all(i.status.instanceState == 3 for i in await listed(client))
+    await one.run(120)
+    assert not one.world.account.alive()
+    assert not one.world.town.nodes
+    assert not await listed(client)
 
 
 async def test_a_failed_boot_has_the_state_beside_its_error(one: Served, client: Client) -> None:
