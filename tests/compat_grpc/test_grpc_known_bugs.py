@@ -55,7 +55,9 @@ async def test_a_machine_that_failed_later_counts_no_more(one: Served, client: C
     assert all(i.status.instanceState == 3 for i in await listed(client))
 
 
-async def test_a_machine_that_is_shut_down_counts_until_nobody_restarts_it(one: Served, client: Client) -> None:
+async def test_a_machine_that_is_shut_down_counts_until_nobody_restarts_it(
+    one: Served, client: Client
+) -> None:
     """It costs its full price, so that it must not count as running for ever; a restart is no reason to replace it."""
     (machine,) = await ready(one)
     grace = one.world.policy.deadlines.stopped
