@@ -18,6 +18,7 @@ from controller.planning.predict import own_labels
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import CPU, SOLD, Served, code_of, pool, replace, served, world
 from tests.fleet.fakes import make_node, make_pod
+from tests.fleet.test_fleet_stopped import GRACE, shut_down
 
 
 @pytest.fixture
@@ -47,10 +48,13 @@ async def target(client: Client, group: str = "g") -> int:
 # the first Go provider
 
 
-async def test_a_machine_that_failed_later_counts_no_more(one: Served, client: Client) -> None:
+@pytest.mark.parametrize(("status", "after"), [("offline", GRACE + 20), ("error", 10)])
+async def test_a_machine_that_failed_later_counts_no_more(
+    one: Served, client: Client, status: str, after: float
+) -> None:
     (machine,) = await ready(one)
-    one.world.account.set(machine.instance_id, status="error")
-    await one.run(10)
+    shut_down(one.world, machine, status)
+    await one.run(after)
     assert await target(client) == 0
     assert all(i.status.instanceState == 3 for i in await listed(client))
 
@@ -60,17 +64,11 @@ async def test_a_machine_that_is_shut_down_counts_until_nobody_restarts_it(
 ) -> None:
     """It costs its full price, so that it must not count as running for ever; a restart is no reason to replace it."""
     (machine,) = await ready(one)
-    grace = one.world.policy.deadlines.stopped
-    one.world.account.set(machine.instance_id, status="offline")
-    node = one.world.town.nodes[machine.name]
-    one.world.town.nodes[machine.name] = replace(node, ready=False, ready_since=one.world.time.now)
-    await one.run(grace - 60)
+    shut_down(one.world, machine)
+    await one.run(GRACE - 60)
     assert [i.status.instanceState for i in await listed(client)] == [1]
     assert await target(client) == 1
-    await one.run(120)
-    assert await target(client) == 0
-    assert all(i.status.instanceState == 3 for i in await listed(client))
-    await one.run(120)
+    await one.run(240)
     assert not one.world.account.alive()
     assert not one.world.town.nodes
     assert not await listed(client)

@@ -258,6 +258,19 @@ def test_a_machine_that_comes_back_in_time_keeps_its_pods(town: Town) -> None:
     assert "deletionTimestamp" not in town.pod("p")["metadata"]
 
 
+def test_a_pod_whose_end_fell_into_the_silence_of_its_machine_ends_when_it_is_back(town: Town) -> None:
+    town.world.boot(machine("m"))
+    town.run(100)
+    town.add_pod("p", annotations={"gpu-autoscaler-sandbox/run-for": "1m"})
+    town.run(5)
+    town.world.gone("id-m")
+    town.run(100)
+    assert town.pod("p")["status"]["phase"] == "Running"
+    town.world.boot(machine("m"))
+    town.run(100)
+    assert town.pod("p")["status"]["phase"] == "Succeeded"
+
+
 @pytest.mark.parametrize(
     ("first_goes", "apart"), [(True, 0), (False, 0), (True, 50), (False, 50), (False, 95)]
 )

@@ -108,8 +108,12 @@ class PodRunner:
             return
         if pod["metadata"].get("deletionTimestamp"):
             self._end(key, uid)
-        elif pod["status"].get("phase") == "Pending" and key not in self._timers:
+        elif key in self._timers:
+            return
+        elif pod["status"].get("phase") == "Pending":
             self._admit(key, uid)
+        elif pod["status"].get("phase") == "Running" and run_time(pod) is not None:
+            self._finish(key, uid)  # it ended while nothing was heard of its node
 
     def _pod(self, key: Key, uid: str) -> Obj | None:
         pod = self.store.get(PODS, *key)

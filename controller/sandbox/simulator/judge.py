@@ -149,7 +149,8 @@ class Judge:
         if not record.pods or any(pool.min for pool in self.policy.pools) or self.policy.headroom:
             return False
         coming = []
-        for other in self._alive():
+        by_name = {other.hostname: other for other in self._alive()}  # a twin is nothing to count on
+        for other in by_name.values():
             known = self._promise(other)
             if other is one or known is None or not known.phase.on_the_way or known.failed:
                 continue
