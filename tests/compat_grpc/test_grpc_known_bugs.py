@@ -59,6 +59,21 @@ async def test_a_machine_that_failed_later_counts_no_more(
     assert all(i.status.instanceState == 3 for i in await listed(client))
 
 
+async def test_a_machine_that_is_shut_down_counts_until_nobody_restarts_it(
+    one: Served, client: Client
+) -> None:
+    """It costs its full price, so that it must not count as running for ever; a restart is no reason to replace it."""
+    (machine,) = await ready(one)
+    shut_down(one.world, machine)
+    await one.run(GRACE - 60)
+    assert [i.status.instanceState for i in await listed(client)] == [1]
+    assert await target(client) == 1
+    await one.run(240)
+    assert not one.world.account.alive()
+    assert not one.world.town.nodes
+    assert not await listed(client)
+
+
 async def test_a_failed_boot_has_the_state_beside_its_error(one: Served, client: Client) -> None:
     one.world.account.boots = False
     await client.NodeGroupIncreaseSize(id="g", delta=1)

@@ -77,8 +77,15 @@ def start(
         return Started(command, home, {"PYTHONPATH": str(root)})
     known = _known_flags(driver)
     command = [
+        *(_as_host(name) if wanted["leader-elect"] == "true" else ()),
         driver, "--cloud-provider=externalgrpc", f"--cloud-config={told}", f"--kubeconfig={kubeconfig}",
         f"--address=127.0.0.1:{free_port()}",
         *(f"--{key}={value}" for key, value in wanted.items() if f"-{key}" in known),
     ]  # fmt: skip
     return Started(command, home)
+
+
+def _as_host(name: str) -> list[str]:
+    """Several of one host are one to each other: they elect by host name. So each gets a name of its own."""
+    apart = ["unshare", "--uts", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    return [*apart, "sh", "-c", 'hostname "$0" && exec "$@"', name]

@@ -73,10 +73,16 @@ class Stage:
             flags={key.replace("_", "-"): value for key, value in flags.items()}, name=f"autoscaler-{self._count}",
         )  # fmt: skip
 
-    def relay(self, method: str, late: str, seconds: float) -> Started:
+    def late(self, method: str, late: str, seconds: float) -> Started:
         """Stands before the server: the first call of that method, or its answer, comes so much too late."""
-        words = ["--to", str(self.port), "--method", method, "--late", late, "--seconds", str(seconds)]
-        command = [sys.executable, "-m", "tests.e2e.controlplane.relay", *words]
+        return self._relay("--method", method, "--late", late, "--seconds", str(seconds))
+
+    def mislabelled(self) -> Started:
+        """Stands before the server: to the driver no node seems to be one with GPUs that may still come."""
+        return self._relay("--gpu-label", "somebody.else/gpu")
+
+    def _relay(self, *words: str) -> Started:
+        command = [sys.executable, "-m", "tests.e2e.controlplane.relay", "--to", str(self.port), *words]
         return Started(command, self.scene.home, {"PYTHONPATH": str(ROOT)})
 
     @property

@@ -1,7 +1,8 @@
-"""Between cluster-autoscaler and our server: every call is passed on as it is, one of them too late.
+"""Between cluster-autoscaler and our server: every call is passed on as it is, but for what it is told to spoil.
 
-Late is either the call, so that the server hears of it when nobody waits for the answer any more, or the answer.
-Its first line is the port that it listens on, and `late` is said when that has happened.
+One call comes too late: either the call itself, so that the server hears of it when nobody waits for the answer any
+more, or its answer. Or nodes are said to be known by another GPU label than the one that they have. Its first line is
+the port that it listens on, and `late` is said when that has happened.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from typing import Any
 
 import grpc
 
+from compat_grpc.wire import externalgrpc_pb2 as wire
+
 
 class Relay(grpc.GenericRpcHandler):
-    def __init__(self, port: int, method: str, late: str, seconds: float) -> None:
+    def __init__(self, port: int, told: argparse.Namespace) -> None:
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}")
-        self._method, self._late, self._seconds = method, late, seconds
+        self._method, self._late, self._seconds = told.method, told.late, told.seconds
+        self._gpu_label = told.gpu_label
         self._first = threading.Lock()
 
     def service(self, handler_call_details: Any) -> Any:
@@ -38,6 +42,8 @@ class Relay(grpc.GenericRpcHandler):
         except grpc.RpcError as error:
             context.abort(error.code(), error.details())
             raise
+        if self._gpu_label and path.endswith("/GPULabel"):
+            return wire.GPULabelResponse(label=self._gpu_label).SerializeToString()
         if chosen and self._late == "answer":
             time.sleep(self._seconds)
         if chosen:
@@ -48,12 +54,13 @@ class Relay(grpc.GenericRpcHandler):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--to", type=int)
-    parser.add_argument("--method")
+    parser.add_argument("--method", default="none")
     parser.add_argument("--late", choices=("request", "answer"))
     parser.add_argument("--seconds", type=float)
+    parser.add_argument("--gpu-label", default="")
     flags = parser.parse_args()
     server = grpc.server(ThreadPoolExecutor(16))
-    server.add_generic_rpc_handlers((Relay(flags.to, flags.method, flags.late, flags.seconds),))
+    server.add_generic_rpc_handlers((Relay(flags.to, flags),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
