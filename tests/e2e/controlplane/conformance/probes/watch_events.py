@@ -41,11 +41,11 @@ def brief(events: Any) -> Any:
 
 def shape(events: Any) -> Any:
     return [
-        (
-            each["type"],
-            each["object"]["columnDefinitions"] and "columns",
-            [row["cells"] for row in each["object"]["rows"]],
-        )
+        {
+            "type": each["type"],
+            "columns": each["object"]["columnDefinitions"] and "columns",
+            "rows": [{"cells": row["cells"]} for row in each["object"]["rows"]],  # ages are known by this name
+        }
         for each in events
     ]
 
