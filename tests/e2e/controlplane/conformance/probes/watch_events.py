@@ -40,11 +40,12 @@ def brief(events: Any) -> Any:
 
 
 def shape(events: Any) -> Any:
+    """The cells under their own name, by which ages are known."""
     return [
         {
             "type": each["type"],
             "columns": each["object"]["columnDefinitions"] and "columns",
-            "rows": [{"cells": row["cells"]} for row in each["object"]["rows"]],  # ages are known by this name
+            "rows": [{"cells": row["cells"]} for row in each["object"]["rows"]],
         }
         for each in events
     ]
