@@ -91,9 +91,8 @@ def test_without_its_label_a_node_whose_gpus_come_late_is_bought_twice(stage: St
     ):
         scene.pod("train", 1)
         until("it is bought twice", lambda: stage.creates > 1, PATIENCE)
-        assert stage.creates <= 3
-        until("it runs", lambda: runs(scene, "train"), PATIENCE)
-        scene.delete_pod("train")
+        assert len(scene.live()) <= 3
+        scene.delete_pod("train")  # what seems idle goes before its GPUs come, so it might never run
         until("all is gone", lambda: settled(stage), 2 * PATIENCE)
 
 
