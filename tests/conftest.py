@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from controller.report import logs
 from controller.sandbox.cloud.auth import Tokens
 from tests import marked
 
@@ -52,6 +53,7 @@ def pytest_configure() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     _told.clear()
     marked.forget()
+    logs._secrets.clear()  # a process that has just started masks nothing that it has not seen itself
     root = logging.getLogger()
     handlers = list(root.handlers)
     levels = {name: logging.getLogger(name).level for name in LOGGERS}

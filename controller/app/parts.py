@@ -6,6 +6,7 @@ Made here and nowhere else, so that tests, demo and simulator can put others in 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -113,6 +114,18 @@ def kept_secret(read_secret: ReadSecret) -> ReadSecret:
         return found
 
     return read
+
+
+async def know_tokens(settings: Settings, read: ReadSecret) -> None:
+    """The cloud may say a token again that another process sent it, before this one needs it for the first time.
+
+    One that cannot be read is told where it is needed.
+    """
+    for entry in settings.join.values():
+        secret = entry.token_from.secret if entry.token_from is not None else None
+        if secret is not None:
+            with contextlib.suppress(ClusterError):
+                await read(secret.name, secret.key)
 
 
 async def make_connection(kubeconfig: str, environ: Mapping[str, str], now: Now) -> Connection:

@@ -12,7 +12,15 @@ from collections.abc import Mapping
 
 from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
-from controller.app.parts import Now, check_cloud, cluster_id_of, join_entries, kept_secret, secrets_of
+from controller.app.parts import (
+    Now,
+    check_cloud,
+    cluster_id_of,
+    join_entries,
+    kept_secret,
+    know_tokens,
+    secrets_of,
+)
 from controller.app.program import Program
 from controller.app.surroundings import OwnSurroundings
 from controller.app.switches import make_endpoints, secrets_of_switches
@@ -66,14 +74,16 @@ async def prepare(
             UNREACHABLE,
             f"rights are missing, so nothing is bought or switched: {'; '.join(missing)} (the chart's roles grant them)",
         )
+    writer = ClusterWriter(
+        connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
+    )
+    read_token = kept_secret(writer.read_secret)
+    await know_tokens(settings, read_token)
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
         log.warning(str(loaded.draft.theirs(problem)))
     entries = await join_entries(settings, connection, policy.namespace)
-    writer = ClusterWriter(
-        connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
-    )
-    joiner = ScriptJoiner(entries, kept_secret(writer.read_secret), now.monotonic, around)
+    joiner = ScriptJoiner(entries, read_token, now.monotonic, around)
     endpoints = make_endpoints(settings, writer.read_secret, now.wall)
     log.info(
         "ready to start",

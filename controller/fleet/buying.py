@@ -101,10 +101,8 @@ class Buying:
         return self._record(machine, launched)
 
     def _last_word(self, intent: str) -> Refused | None:
-        if intent in self._withdrawn or intent not in self._ledger.machines:
-            return Refused(
-                Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN]
-            )  # or no record stands for it any more
+        if intent in self._withdrawn or intent not in self._ledger.machines:  # nobody would know of it
+            return Refused(Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN])
         self._sent.add(intent)
         return None
 

@@ -2,7 +2,8 @@
 
 A kubelet may not set every label on itself (it would exit), and a script of the user's own may set none at all; pods
 select nodes by these, and the plan counts with them. They are added while the machine starts, which is not over before
-its labels stand there, and once to one that was taken over. Nothing that is there is changed, and nothing is added again later: somebody may have taken it away.
+its labels stand there, and once to one that was taken over. Nothing that is there is changed, and nothing is added
+again later: somebody may have taken it away.
 """
 
 from __future__ import annotations
