@@ -30,7 +30,7 @@ class Reader:
         self.store = store
         self.agenda = agenda
         self.settings = settings
-        self.watches: set[Watch] = set()
+        self.watches: list[Watch] = []
 
     def get(self, resource: Resource, namespace: str, name: str, request: Request) -> Response:
         view = self._view(resource, request)
@@ -69,7 +69,7 @@ class Reader:
             raise ApiError(410, "Expired", f"too old resource version: {since} ({shelf.floor})")
         bookmarks = self.settings.bookmarks if options.bookmarks and view.form.kind != TABLE else 0.0
         made = Watch(resource, shelf, selection.test, view.one, bookmarks)
-        self.watches = {w for w in self.watches if not (w.stream.closed or w.stream.abandoned)} | {made}
+        self.watches = [w for w in self.watches if not (w.stream.closed or w.stream.abandoned)] + [made]
         seconds = float(options.seconds) or LONGEST_WATCH
         # Everything older than the watch is known to a client once it has seen the initial events.
         marked = bool(options.initial)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import random
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from typing import Any
@@ -65,17 +66,34 @@ class _Steps(Coroutine[Any, Any, Any]):
         raise TypeError("a task's own coroutine is not awaited")
 
 
-def tasks_of_processes(
-    loop: asyncio.AbstractEventLoop, coro: Any, *, context: contextvars.Context | None = None
-) -> asyncio.Task[Any]:
+class _Task(asyncio.Task[Any]):
+    """Its place in a set is that of its birth, not of its address: sets of tasks (a group's, those of a wait, those of
+    a process) are gone through in the same order every time."""
+
+    def __init__(self, coro: Any, *, number: int, loop: asyncio.AbstractEventLoop, context: Any) -> None:
+        self._number = number
+        super().__init__(coro, loop=loop, context=context)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def tasks_of_processes() -> Callable[..., asyncio.Task[Any]]:
     """A task factory. The context is not given by `create_task`: the current one is copied."""
-    process = _HERE.get()
-    if process is None:
-        return asyncio.Task(coro, loop=loop, context=context)
-    task = asyncio.Task(_Steps(coro, process), loop=loop, context=context)
-    process.tasks.add(task)
-    task.add_done_callback(process.tasks.discard)
-    return task
+    born = itertools.count(1)
+
+    def made(
+        loop: asyncio.AbstractEventLoop, coro: Any, *, context: contextvars.Context | None = None
+    ) -> asyncio.Task[Any]:
+        process = _HERE.get()
+        if process is None:
+            return _Task(coro, number=next(born), loop=loop, context=context)
+        task = _Task(_Steps(coro, process), number=next(born), loop=loop, context=context)
+        process.tasks.add(task)
+        task.add_done_callback(process.tasks.discard)
+        return task
+
+    return made
 
 
 def whose(told: Mapping[str, Any]) -> Process | None:

@@ -53,7 +53,7 @@ class Simulation:
         self.hours = hours
         self.loaded = loaded
         self.loop = VirtualLoop()
-        self.loop.set_task_factory(tasks_of_processes)
+        self.loop.set_task_factory(tasks_of_processes())
         self.worlds = Worlds(self.loop, seed)
         self.processes: dict[str, Process] = {}  # by place
         self._tell = tell
