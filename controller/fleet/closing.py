@@ -1,5 +1,8 @@
 """What follows when an instance is gone: its disks, Node, script and ledger entry.
 
+An attached disk whose machine's Node is Ready is in use, whatever is said of the machine: it stays until one of the
+two says otherwise. One list that lacks a disk proves nothing where nobody asked for its end: it may be empty once.
+
 A machine is gone where it was. To another account its disks are unknown, which looks as if they were gone; so
 that there is none counts only in the account that proved the machine's end, or in one that has shown one of
 them: ids are unique, so it is the same account by another client. Where that account does not answer any more,
@@ -22,6 +25,8 @@ from controller.fleet.tasks import NotYet
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 POLL = 3.0
+_LISTS = 2
+_LOOSE = ("detached", "deleted")
 _MOST_POLL = 30.0
 
 
@@ -64,15 +69,19 @@ class Closing:
         return {m.name: _words(m) for m in waiting} | self._refused | self._forgotten
 
     async def close(self, cluster_id: str, intent: str) -> None:
-        pause = POLL
+        pause, asked, missing = POLL, None, 0
         while (machine := self._ledger.machines.get(intent)) is not None:
-            asked = await self._look_again(machine)
+            if not missing:
+                asked = await self._look_again(machine)
             disks = await self._removal.disks_left(cluster_id, machine)
             if asked not in (None, disks.account):
                 raise NotYet("the account changed on the way", POLL)
             proven = self._counts(machine, disks)
-            if not disks.listed:
+            missing = missing + 1 if not disks.listed else 0
+            if missing and (missing >= _LISTS or machine.delete_at or not machine.disks):
                 break
+            if any(volume.status not in _LOOSE for volume in disks.listed) and not machine.delete_at:
+                await self._removal.look_at_node(machine)
             refused = ""
             for volume in disks.listed:
                 self._still_gone(intent)

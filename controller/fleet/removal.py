@@ -244,13 +244,18 @@ class Removal:
 
     async def delete_node(self, machine: Machine, check: Check) -> None:
         """The Node object, by its UID. One that is Ready although its machine vanished is kept."""
-        node = await self._node(machine)
+        node = await self.look_at_node(machine)
         if node is None:
             return
-        if node.ready and not machine.delete_at:
-            raise NotYet(f"machine {machine.name} is gone and its Node is Ready: the Node is kept", 30.0)
         check()
         await self._writer.delete_node(node.name, node.uid)
+
+    async def look_at_node(self, machine: Machine) -> Node | None:
+        """The Node of one that is gone. Raises NotYet where it is Ready and nobody asked for the machine's end."""
+        node = await self._node(machine)
+        if node is not None and node.ready and not machine.delete_at:
+            raise NotYet(f"machine {machine.name} is gone and its Node is Ready: the Node is kept", 30.0)
+        return node
 
     async def _node(self, machine: Machine) -> Node | None:
         """The Node of this name, if it is this machine: a foreign one of the same name is never touched."""

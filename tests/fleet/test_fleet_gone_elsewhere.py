@@ -362,6 +362,7 @@ async def test_a_disk_that_may_not_be_deleted_is_asked_for_again_and_told_until_
     world, controller, machine = await ready()
     no = Refused(Reason.BAD_REQUEST, "answered 400: the storage is being moved")
     controller.hands.faults["delete_volume"] = [no] * 9
+    world.town.not_ready = 0  # while it is Ready its disk is in use
     world.account.end(machine.instance_id)
     await world.run(controller, 60)
     assert "the storage is being moved" in controller.fleet.reports[machine.name]

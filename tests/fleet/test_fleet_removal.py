@@ -376,6 +376,57 @@ async def test_an_evicted_machine_is_cleaned_up_without_a_delete_and_its_disk_wi
     assert not controller.ledger.machines
 
 
+async def test_the_attached_disk_of_a_machine_that_nobody_knows_stays_while_its_node_is_ready() -> None:
+    """Neither lists nor the question by its id know it, for minutes; its pod runs, and its disk says that it is in use."""
+    world, controller, machine = await ready()
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    here = dict(world.account.instances)
+    world.account.instances.clear()
+    await world.run(controller, 600)
+    assert (controller.only.reason, bool(controller.only.gone_at)) == (Reason.VANISHED, True)
+    assert not controller.hands.did("delete_volume", "delete_node")
+    assert "is gone, and Node" in controller.fleet.reports[machine.name]
+    world.account.instances.update(here)
+    await world.run(controller, 120)
+    assert (controller.only.phase, controller.only.reason) == (Phase.READY, None)
+    assert list(world.account.volumes) == ["d-i-1"]
+
+
+async def test_the_attached_disk_of_a_machine_that_nobody_knows_goes_when_its_node_is_silent() -> None:
+    world, controller, machine = await ready()
+    world.account.instances.clear()
+    await world.run(controller, 300)
+    assert not controller.hands.did("delete_volume")
+    world.town.lose(machine.name)
+    await world.run(controller, 120)
+    assert not (world.account.volumes or world.town.nodes or controller.ledger.machines)
+
+
+@pytest.mark.parametrize("tags", [True, False])
+async def test_one_empty_list_of_disks_does_not_say_that_a_disk_is_gone_that_nobody_asked_to_go(
+    tags: bool,
+) -> None:
+    """Somebody deleted the machine and kept its disk; without tags only the record says whose that is."""
+    world, controller, _ = await ready()
+    world.town.not_ready = 0
+    disk = world.account.volumes.pop("d-i-1")
+    kept = replace(disk, instance_id="", status="detached", tags=disk.tags if tags else ())
+    lists: list[str] = []
+
+    def once_empty(_: str) -> None:
+        lists.append("")
+        if len(lists) == 2:
+            world.account.volumes["d-i-1"] = kept
+
+    controller.hands.on_call["volumes"] = once_empty
+    world.account.end("i-1")
+    await world.run(controller, 200)
+    assert len(lists) > 1
+    assert ("delete_volume", "d-i-1") in controller.hands.calls
+    assert not (world.account.volumes or controller.ledger.machines)
+
+
 async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_goes_when_it_is_idle() -> None:
     """As with the credentials of another project, for some minutes: its lists are complete, and empty."""
     world, controller, machine = await ready(cooldown=20.0)
