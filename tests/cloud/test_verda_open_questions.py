@@ -254,9 +254,10 @@ async def test_limits_are_understood_however_they_are_told(
     assert all((getattr(outcome, "retry_after", None) or 0) > 0 for outcome in outcomes[2:])
 
 
-async def test_one_hostname_twice_is_the_callers_affair(scene: Scene) -> None:
+async def test_one_hostname_twice_is_an_order_that_was_carried_out_already(scene: Scene) -> None:
+    """Each is made for one order: whoever has it came of the same order, which something on the way repeated."""
     scene.set(unique_hostnames=True)
-    assert isinstance(await scene.cloud.create(ORDER), Happened)
-    again = await scene.cloud.create(ORDER)
-    assert isinstance(again, Refused)
-    assert again.reason is Reason.BAD_REQUEST
+    scene.fault("POST", "/instances", "twice")
+    assert isinstance(await scene.cloud.create(ORDER), Unknown)
+    assert [one.hostname for one in (await scene.cloud.inventory()).instances] == [ORDER.hostname]
+    assert scene.world.state.creates == 1

@@ -26,7 +26,7 @@ TEXT = (ROOT / "docs" / "verda-api.md").read_text(encoding="utf-8")
 CALLS = re.findall(r"(?m)^\| `((?:GET|POST|PUT|DELETE) /[^`]+)` \|", TEXT.partition("<!-- not used -->")[0])
 UNUSED = [call for row in marked_rows(TEXT, "not used") for call in codes(row[0])]
 TO = {
-    "an order": ("quota", "image", "tags", "rights"),
+    "an order": ("quota", "image", "tags", "taken", "rights"),
     "a new script": ("quota",),
     "a delete": ("volumes", "rights", "path", "gone: delete", "not yet: delete"),
     "a delete of a disk": ("gone: delete volume", "not yet: delete volume"),

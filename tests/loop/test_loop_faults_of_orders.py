@@ -78,6 +78,17 @@ async def test_an_order_that_is_carried_out_twice_is_shown_as_surplus_and_leaves
         await lived.end()
 
 
+async def test_an_order_that_something_on_the_way_repeats_is_one_machine_where_hostnames_are_unique() -> None:
+    """The answer is that of the repetition, which is refused; lists lag behind, so they do not tell at once."""
+    patient = {"deadlines": {"unknown_create": {"over": "10s"}}}
+    async with life(patient, cloud={"unique_hostnames": True, "list_lag_s": 1.0}) as lived:
+        lived.fault(on_create("twice"))
+        await lived.pod()
+        await lived.runs()
+        assert (await lived.stage.bill())["creates"] == 1
+        await lived.end()
+
+
 REFUSALS = [
     pytest.param(400, {"code": "invalid_request", "message": "Storage limit exceeded"}, "quota", id="storage quota"),
     pytest.param(402, {"code": "insufficient_funds", "message": "Insufficient funds"}, "no_funds", id="no funds"),

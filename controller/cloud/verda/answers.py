@@ -57,6 +57,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "quota": (r"limit exceeded", r"quota"),
     "image": (r"operating system is not valid",),
     "tags": (r"\btags?\b",),
+    # Ours are made for one order each, so whoever has it is what an earlier copy of the same request made.
+    "taken": (
+        r"host ?name\b.*\balready",
+        r"host ?name\b.*\btaken",
+        r"host ?name\b.*\bin use",
+        r"host ?name\b.*\bexists",
+        r"host ?name\b.*\bunique",
+        r"duplicate.*\bhost ?name",
+    ),
     "volumes": (r"\bvolumes?\b",),
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
     # Of the path, and of nothing that it leads to: such a 404 comes from another API, or a gateway in front.
@@ -122,7 +131,7 @@ def _of_create(status: int, body: str, call: Call, retry_after: float | None) ->
     if status == 503 and code == "service_unavailable" and call is Call.CREATE:
         return Refused(Reason.NO_CAPACITY, told, retry_after)
     reason = REFUSALS.get(status)
-    if reason is None:
+    if reason is None or (call is Call.CREATE and _says("taken", message)):
         return Unknown(told)
     if code == "insufficient_funds":
         reason = Reason.NO_FUNDS
