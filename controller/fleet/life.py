@@ -181,7 +181,8 @@ def _absence(machine: Machine, seen: Seen, now: float) -> Machine:
 def _intended(machine: Machine, seen: Seen, absent: bool, now: float) -> Machine:
     if seen.instance is not None and not seen.in_flight:
         return ordered(machine, seen.instance.id, now)
-    if absent and not seen.in_flight:
+    runs = seen.node is not None and seen.node.ready  # whatever the lists lack
+    if absent and not (seen.in_flight or runs):
         return replace(machine, phase=Phase.TOMBSTONE, gone_at=now)
     return machine
 

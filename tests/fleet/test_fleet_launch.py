@@ -257,6 +257,34 @@ def late_order(name: str, intent: str) -> Order:
     )  # fmt: skip
 
 
+async def test_an_order_whose_answer_is_lost_and_that_no_list_shows_is_never_absent_while_its_node_is_ready() -> None:
+    world = World(cooldown=1e6)
+    controller = await bought(world, create="lost")
+    world.account.list_lag = 1e9
+    await world.run(controller, 50)
+    await world.run(controller, 600)
+    assert (controller.only.phase, len(world.account.orders)) == (Phase.INTENDED, 1)
+    assert "the cloud knows none" in controller.fleet.reports["project"]
+    world.account.list_lag = 0
+    await world.run(controller, 120)
+    assert (controller.only.phase, controller.only.surplus) == (Phase.READY, False)
+
+
+async def test_a_machine_that_joined_after_it_was_believed_absent_is_told() -> None:
+    world = World(cooldown=1e6)
+    world.town.joins = False
+    controller = await bought(world, create="lost")
+    world.account.list_lag = 1e9
+    await world.run(controller, 120)
+    assert controller.only.phase is Phase.TOMBSTONE
+    world.town.joins = True
+    await world.run(controller, 10)
+    assert "its Node is Ready" in controller.fleet.reports[controller.only.name]
+    world.account.list_lag = 0
+    await world.run(controller, 200)
+    assert not world.account.alive()
+
+
 async def test_a_tombstone_is_forgotten_after_a_day() -> None:
     world = World()
     controller = await bought(world, create="never")

@@ -54,6 +54,10 @@ FOLLOWED = [
      seen("provisioning"), P.ORDERED, None),
     ("its order is still on the wire", machine(P.INTENDED, instance_id="", ordered_at=0.0),
      seen("provisioning", in_flight=True), P.INTENDED, None),
+    ("no list shows it, and its Node is Ready", machine(P.INTENDED, instance_id="", ordered_at=0.0, absent_lists=9,
+     absent_since=NOW - 900), seen(None, listed_at=NOW, node=node()), P.INTENDED, None),
+    ("no list shows it, and its Node is silent", machine(P.INTENDED, instance_id="", ordered_at=0.0, absent_lists=9,
+     absent_since=NOW - 900), seen(None, listed_at=NOW, node=node(ready=False)), P.TOMBSTONE, None),
     ("provisioning", machine(P.ORDERED, ordered_at=NOW - 1200), seen("provisioning"), P.ORDERED, None),
     ("provisioning for too long", machine(P.ORDERED, ordered_at=NOW - 1201), seen("provisioning"),
      P.DELETING, Reason.LAUNCH_DEADLINE),
@@ -171,7 +175,8 @@ def test_absence_takes_three_lists_over_a_minute(phase: Phase, lists: list[int],
     record = machine(phase, instance_id="" if phase is P.INTENDED else "i-1", ordered_at=NOW - 100)
     last = -1
     for at in lists:
-        sight = replace(ABSENT, listed_at=NOW + at, fresh_list=at > last, node=node())
+        ready = node(ready=phase is not P.INTENDED)  # one that is Ready was ordered for certain
+        sight = replace(ABSENT, listed_at=NOW + at, fresh_list=at > last, node=ready)
         last = at
         record = step(record, sight, LIMITS, NOW + at)
     gone = record.phase is P.TOMBSTONE or record.reason is Reason.VANISHED

@@ -400,7 +400,7 @@ async def test_the_attached_disk_of_a_machine_that_nobody_knows_goes_when_its_no
     assert not controller.hands.did("delete_volume")
     world.town.lose(machine.name)
     await world.run(controller, 120)
-    assert not (world.account.volumes or world.town.nodes or controller.ledger.machines)
+    assert [*world.account.volumes, *world.town.nodes, *controller.ledger.machines] == []
 
 
 @pytest.mark.parametrize("tags", [True, False])
@@ -424,7 +424,7 @@ async def test_one_empty_list_of_disks_does_not_say_that_a_disk_is_gone_that_nob
     await world.run(controller, 200)
     assert len(lists) > 1
     assert ("delete_volume", "d-i-1") in controller.hands.calls
-    assert not (world.account.volumes or controller.ledger.machines)
+    assert [*world.account.volumes, *controller.ledger.machines] == []
 
 
 async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_goes_when_it_is_idle() -> None:
