@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 
 import aiohttp
@@ -27,6 +28,8 @@ IDLE_APART = 75.0  # kept warm for whoever asks seldom; the API server itself cl
 LONGEST_LINE = 64 * 2**20
 LONGEST_ANSWER_READ = 2**16  # of an error
 _TROUBLE = (aiohttp.ClientError, TimeoutError, OSError)
+_USER_OF_URL = re.compile(r"//[^/\s]*@")  # a proxy may need a name and a password
+_SHORTEST_TOKEN = 6
 
 
 class _Stream:
@@ -146,7 +149,7 @@ class Connection:
                         if response.status < 300:
                             yield response
                             return
-                        raw = await response.content.read(LONGEST_ANSWER_READ)
+                        raw = _without(access, await response.content.read(LONGEST_ANSWER_READ))
                         told = response.headers.get("Retry-After", "")
                         failure = answers.refused(f"{method} {path}", response.status, raw, told)
                 except _TROUBLE as error:
@@ -202,4 +205,12 @@ def _time() -> float:
 def _why(error: BaseException, limit: aiohttp.ClientTimeout) -> str:
     if isinstance(error, TimeoutError):
         return f"time-out after {limit.total or limit.sock_read or CONNECT_TIMEOUT:g} s"
-    return str(error) or type(error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    return _USER_OF_URL.sub("//***@", str(error)) or type(error).__name__
+
+
+def _without(access: Access, answer: bytes) -> bytes:
+    """Whatever stands before the API server may repeat what it was sent; the token is told to nobody."""
+    token = access.authorization.rpartition(" ")[2].encode()
+    return answer.replace(token, b"***") if len(token) >= _SHORTEST_TOKEN else answer

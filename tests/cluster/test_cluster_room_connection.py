@@ -347,6 +347,45 @@ async def test_a_proxys_page_is_not_repeated_in_an_error(tmp_path: Path) -> None
     assert "502" in caught.value.message
 
 
+@pytest.mark.parametrize("status", [401, 403, 500])
+async def test_a_token_that_an_answer_repeats_is_not_told(tmp_path: Path, status: int) -> None:
+    async def handle(request: web.Request) -> web.Response:
+        return web.json_response(
+            {"kind": "Status", "message": f"who is {request.headers['Authorization']}"}, status=status
+        )
+
+    async with connected(tmp_path, handle, token=SECRET) as connection:
+        with pytest.raises(ClusterError) as caught:
+            await connection.request("GET", "/x")
+    assert "who is Bearer ***" in caught.value.message
+    assert SECRET not in caught.value.message + caught.value.words
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "127.0.0.1:1", "no-such-host.invalid:3128", "127.0.0.1:bad"])
+async def test_the_password_of_a_proxy_is_not_told(tmp_path: Path, address: str) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    proxy = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    where = address.format(port=proxy.sockets[0].getsockname()[1])
+    config = kubeconfig(
+        tmp_path / "config",
+        "https://10.1.2.3:6443",
+        {"proxy-url": f"http://me:{SECRET}@{where}", "insecure-skip-tls-verify": True},
+        token="of-no-matter",
+    )
+    connection = Connection(credentials(config))
+    try:
+        with pytest.raises(ClusterError) as caught:
+            await connection.request("GET", "/x")
+    finally:
+        await connection.close()
+        proxy.close()
+    assert SECRET not in caught.value.message
+
+
 async def test_a_401_reloads_the_credentials_exactly_once(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
