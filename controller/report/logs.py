@@ -1,15 +1,20 @@
 """Structured logs: one line each, as JSON or as text, with the machine and pod they concern.
 
 Nothing that was registered as secret survives: it is replaced wherever it turns up, in messages and in
-error texts of libraries alike, also where somebody quoted it for JSON or a URL or broke it into lines.
+error texts of libraries alike, also where somebody quoted it for JSON, HTML or a URL, broke it into lines, or wrote
+it in base64, alone or as a part of something longer.
 That holds for what is printed here; a handler of the program around us gets its records as they are.
 """
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import logging
+import re
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, TextIO
 from urllib.parse import quote, quote_plus
@@ -17,6 +22,7 @@ from urllib.parse import quote, quote_plus
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _MASK = "***"
 _LEAST = 6
+_ESCAPED = re.compile("%[0-9A-F]{2}")
 _secrets: set[str] = set()
 
 
@@ -24,14 +30,32 @@ def keep_secret(*values: str) -> None:
     """Never let these values through. Very short ones would only garble the logs."""
     for value in values:
         for part in (value, value.strip()):
-            forms = (
-                part,
-                json.dumps(part)[1:-1],
-                quote(part, safe=""),
-                quote_plus(part),
-                " ".join(part.split()),
-            )
-            _secrets.update(form for form in forms if len(form) >= _LEAST)
+            if len(part) >= _LEAST:
+                _secrets.update(form for form in _forms(part) if len(form) >= _LEAST)
+
+
+def _forms(part: str) -> Iterator[str]:
+    for text in (part, " ".join(part.split())):
+        quoted = json.dumps(text)[1:-1]
+        yield from (text, quoted, json.dumps(quoted)[1:-1], quoted.replace("/", "\\/"), repr(text)[1:-1])
+        yield from (json.dumps(text, ensure_ascii=False)[1:-1], _as_go_does(text))
+        yield from (html.escape(text), html.escape(text, quote=False))
+        for url in (quote(text, safe=""), quote(text), quote_plus(text)):
+            yield url
+            yield _ESCAPED.sub(lambda found: found[0].lower(), url)
+    raw = part.encode()
+    for shift in range(3):  # a part of something longer may begin at any of three places
+        # Of the first and the last letter some bits are those of what stands beside it.
+        letters = base64.b64encode(b"\0" * shift + raw)
+        inner = letters.rstrip(b"=").decode()[(0, 2, 3)[shift] :]
+        whole = inner if (shift + len(raw)) % 3 == 0 else inner[:-1]
+        yield from (whole, whole.replace("+", "-").replace("/", "_"))
+
+
+def _as_go_does(text: str) -> str:
+    """Its JSON escapes what means something in HTML."""
+    plain = json.dumps(text, ensure_ascii=False)[1:-1]
+    return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def mask(text: str) -> str:

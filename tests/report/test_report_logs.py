@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import io
 import json
 import logging
 import sys
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 
@@ -80,6 +83,43 @@ def test_a_secret_that_begins_like_another_leaves_no_tail() -> None:
 def test_a_secret_quoted_for_a_url_is_masked() -> None:
     logs.keep_secret("a/b+c=d&e")
     assert logs.mask("https://x/?k=a%2Fb%2Bc%3Dd%26e") == "https://x/?k=***"
+
+
+SPELT = "K10ab::node:S3cr3t/+=&<>'\"x\\y"
+
+
+@pytest.mark.parametrize("before", ["", "u", "me", "user:", "me:"])
+@pytest.mark.parametrize("after", ["", "\n", "--", "&z=1"])
+@pytest.mark.parametrize("secret", [SPELT, "abcdef", "0123456789abcdef0", "päss-wörd"])
+def test_a_secret_in_base64_is_masked_also_as_a_part_of_something_longer(
+    secret: str, before: str, after: str
+) -> None:
+    logs.keep_secret(secret)
+    raw = (before + secret + after).encode()
+    for text in (base64.b64encode(raw), base64.urlsafe_b64encode(raw)):
+        masked = logs.mask(f"Basic {text.decode()}.")
+        kept = masked.removeprefix("Basic ").removesuffix(".").partition("***")
+        assert len(masked) < len(text) + 7
+        assert len(kept[0] + kept[2]) <= len(text) - len(secret)
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        html.escape(SPELT),
+        html.escape(SPELT, quote=False),
+        repr(SPELT)[1:-1],
+        quote(SPELT),
+        quote(SPELT, safe="").replace("%3A", "%3a").replace("%2F", "%2f").replace("%2B", "%2b").replace("%3D", "%3d")
+        .replace("%3C", "%3c").replace("%3E", "%3e").replace("%5C", "%5c"),
+        json.dumps(json.dumps(SPELT))[3:-3],
+        json.dumps(SPELT)[1:-1].replace("/", "\\/"),
+        json.dumps(SPELT)[1:-1].replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+    ],
+)  # fmt: skip
+def test_a_secret_is_masked_however_it_is_spelt(spelt: str) -> None:
+    logs.keep_secret(SPELT)
+    assert logs.mask(f"<{spelt}>") == "<***>"
 
 
 def test_very_short_values_do_not_garble_the_log() -> None:
