@@ -28,7 +28,7 @@ from controller.config.credentials import LiveCredentials
 from controller.config.settings import Settings
 from controller.domain.cloudthings import Catalogue
 from controller.domain.names import default_cluster_id
-from controller.join.joiner import Entry
+from controller.join.joiner import Entry, Surroundings
 from controller.report.logs import keep_secret, mask
 
 log = logging.getLogger("gpu_autoscaler")
@@ -67,7 +67,7 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
             "(console: project page, Keys, Cloud API Credentials)",
         )
     secret = verda.client_secret.get_secret_value()
-    keep_secret(secret, verda.client_id)
+    keep_secret(secret, verda.client_id, *_tokens_in(settings))
     live = LiveCredentials(verda, files or {}, changed=keep_secret)
 
     def login() -> Login:
@@ -88,6 +88,12 @@ def make_cloud(settings: Settings, now: Now, files: Mapping[str, str] | None = N
     )
     _LIVE[cloud] = live
     return cloud
+
+
+def _tokens_in(settings: Settings) -> tuple[str, ...]:
+    """Join tokens that stand in the settings themselves."""
+    given = (entry.token_from.value for entry in settings.join.values() if entry.token_from is not None)
+    return tuple(value.get_secret_value() for value in given if value is not None)
 
 
 def renew(cloud: object, settings: Settings, files: Mapping[str, str]) -> None:
@@ -116,12 +122,13 @@ def kept_secret(read_secret: ReadSecret) -> ReadSecret:
     return read
 
 
-async def know_tokens(settings: Settings, read: ReadSecret) -> None:
+async def know_tokens(settings: Settings, read: ReadSecret, around: Surroundings) -> None:
     """The cloud may say a token again that another process sent it, before this one needs it for the first time.
 
-    One that cannot be read is told where it is needed.
+    So it may a variable of a script. One that cannot be read is told where it is needed.
     """
     for entry in settings.join.values():
+        around.know(entry.variables)
         secret = entry.token_from.secret if entry.token_from is not None else None
         if secret is not None:
             with contextlib.suppress(ClusterError):

@@ -78,7 +78,7 @@ async def prepare(
         connection, namespace=policy.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
     )
     read_token = kept_secret(writer.read_secret)
-    await know_tokens(settings, read_token)
+    await know_tokens(settings, read_token, around)
     catalogue = await check_cloud(cloud, settings)
     for problem in check_against(policy, catalogue, loaded.origins):
         log.warning(str(loaded.draft.theirs(problem)))

@@ -19,7 +19,7 @@ from controller.report.logs import keep_secret
 
 _WITHIN = 10.0
 _NOT_ALLOWED = (404, 405, 501)
-_TELLING = ("TOKEN", "SECRET", "PASSWORD", "KEY", "HASH")
+_TELLING = ("TOKEN", "SECRET", "PASS", "KEY", "HASH", "CRED", "AUTH", "JOIN")
 
 
 class OwnSurroundings(Surroundings):
@@ -56,11 +56,14 @@ class OwnSurroundings(Surroundings):
             raise JoinError(f"the script server {shown} answered with no text") from None
         raise JoinError(f"the script server {shown} takes neither POST nor GET")
 
+    def know(self, wanted: Sequence[str]) -> None:
+        for name in wanted:
+            if any(word in name for word in _TELLING):
+                keep_secret(self._environ.get(name, ""))
+
     def variables(self, wanted: Sequence[str]) -> Mapping[str, str]:
+        self.know(wanted)
         found = {name: self._environ.get(name, "") for name in wanted}
-        for name, value in found.items():
-            if len(value) >= 6 and any(word in name for word in _TELLING):
-                keep_secret(value)
         missing = [name for name, value in found.items() if not value]
         if missing:
             raise JoinError(f"{' and '.join(missing)}: not set, and the startup script is to have them")

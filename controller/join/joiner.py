@@ -31,6 +31,9 @@ class Surroundings:
     async def fetch(self, url: str) -> str:
         raise JoinError("a script server cannot be asked here")
 
+    def know(self, wanted: Sequence[str]) -> None:
+        """Nothing of these variables that may be a secret is told from now on."""
+
     def variables(self, wanted: Sequence[str]) -> Mapping[str, str]:
         return {}
 
