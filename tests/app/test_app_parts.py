@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from controller.app.parts import Now, know_tokens, make_cloud
@@ -24,9 +22,8 @@ ENVIRON = {"VERDA_CLIENT_ID": "me", "VERDA_CLIENT_SECRET": "the-secret-of-the-cl
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_is_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_secrets", set())
-    yield
 
 
 def test_a_token_that_stands_in_the_settings_is_known_to_whoever_asks_the_cloud() -> None:

@@ -540,6 +540,28 @@ async def test_what_else_is_secret_is_taken_out_of_every_answer_that_may_be_told
     assert [("***" in text, "join-token" in text) for text in told] == [(True, False)] * 3
 
 
+SCRIPT = "#!/bin/bash\n# gpuas home abcdefghij\n  export JOIN_WITH=hunter2-and-more\ncurl -k https://u:pw@x\n"
+
+
+@pytest.mark.parametrize(
+    "lines", [SCRIPT, SCRIPT.partition("\n")[2], "export JOIN_WITH=hunter2-and-more", SCRIPT.splitlines()[3]]
+)
+async def test_no_answer_that_repeats_a_script_of_ours_shows_any_of_it(
+    server: Stub, make: Make, lines: str
+) -> None:
+    cloud = make().cloud
+    server.on("POST", "/scripts", refusal(400, "invalid_request", f"limit exceeded: {lines}"[:79]))
+    server.on("GET", "/scripts", refusal(403, "forbidden_action", f"overheard: {lines}"))
+    server.on("POST", "/instances", refusal(400, "invalid_request", ["overheard", lines]))
+    outcomes = [await cloud.create_script("x", SCRIPT), await cloud.create(ORDER)]
+    told = [getattr(outcome, "message", "") for outcome in outcomes]
+    told.append((await failure(cloud.scripts(""))).message)
+    assert all("overheard" in text or "limit exceeded" in text for text in told)
+    assert not [
+        text for text in told for word in ("gpuas home", "JOIN", "hunter", "curl", "pw@") if word in text
+    ]
+
+
 @pytest.mark.parametrize("secret", ["8", "8472bacf", "success", "volume", "error"])
 async def test_a_secret_that_is_part_of_an_answer_changes_nothing_in_what_it_means(
     server: Stub, make: Make, secret: str

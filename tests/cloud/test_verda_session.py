@@ -315,6 +315,14 @@ def test_a_second_401_is_the_answer(server: Stub) -> None:
     assert len(server.of("GET", "/instances")) == 2
 
 
+def test_a_token_that_was_good_before_is_not_told_either(server: Stub) -> None:
+    server.on(
+        "GET", "/instances", refusal(401, "unauthorized_request", "no"), Reply(403, "token-1 was revoked")
+    )
+    answer = session(server.url).call("GET", "/instances")
+    assert (answer.status, answer.hide(answer.text)) == (403, "*** was revoked")
+
+
 @pytest.mark.parametrize("status", [400, 401, 403])
 def test_refused_credentials_name_the_variables_to_check(server: Stub, status: int) -> None:
     server.on("POST", "/oauth2/token", refusal(status, "unauthorized_request", f"bad {SECRET}"))

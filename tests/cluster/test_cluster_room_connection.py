@@ -361,7 +361,9 @@ async def test_a_token_that_an_answer_repeats_is_not_told(tmp_path: Path, status
     assert SECRET not in caught.value.message + caught.value.words
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "127.0.0.1:1", "no-such-host.invalid:3128", "127.0.0.1:bad"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:{port}", "127.0.0.1:1", "no-such-host.invalid:3128", "127.0.0.1:bad"]
+)
 async def test_the_password_of_a_proxy_is_not_told(tmp_path: Path, address: str) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -191,7 +191,7 @@ class Life:
             if (request.method, request.path) == ("POST", "/v1/instances"):
                 self._create_arrived(str(json.loads(request.body)["hostname"]))
             if (request.method, request.path) == ("POST", "/v1/scripts"):
-                marked.note(json.loads(request.body)["script"])
+                marked.note_script(json.loads(request.body)["script"])
             response = handle(request)
             alive = [one for one in self._alive() if one.id not in self.strangers]
             self.most_alive = max(self.most_alive, len(alive))

@@ -39,7 +39,7 @@ class Parrot:
         call = f"{request.method} {'/'.join(path.split('/')[:2])}"
         if call == "POST /scripts":
             self._script = json.loads(request.body)["script"]
-            marked.note(self._script)
+            marked.note_script(self._script)
         if call in self.said:
             return self._handle(request)
         self.said.add(call)

@@ -25,6 +25,7 @@ from controller.cloud.verda.calls import Calls, Workers, threads
 from controller.cloud.verda.login import Connect, Line, sessions
 from controller.cloud.verda.pacing import Urgency
 from controller.cloud.verda.reads import Reads
+from controller.cloud.verda.uploads import Uploads
 from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Login, Trouble
 from controller.domain.cloudhealth import CloudHealth
@@ -78,6 +79,7 @@ class VerdaCloud:
         self._create_within = create_within
         self._without_tags: set[str] = set()  # accounts that refused them
         self._hide = hide
+        self._uploads = Uploads()
         self._line = Line(
             login or (lambda: fixed),
             connect or sessions(connect_timeout, read_timeout, monotonic),
@@ -100,7 +102,7 @@ class VerdaCloud:
     def _send(self, method: str, path: str, **words: Any) -> Answer:
         about_ours = method != "GET" or path in _ABOUT_OURS
         answer = self._line.send(method, path, about_ours=about_ours, **words)
-        return replace(answer, hide=lambda text: self._hide(answer.hide(text)))
+        return replace(answer, hide=lambda text: self._hide(answer.hide(self._uploads.hide(text))))
 
     async def catalogue(self) -> Catalogue:
         return await self._reads.catalogue()
@@ -196,6 +198,7 @@ class VerdaCloud:
         return Refused(reason, told) if reason is not None else Unknown(told)
 
     async def create_script(self, name: str, text: str) -> Outcome:
+        self._uploads.sent(text)
         body = {"name": name, "script": text}
         outcome, _ = await self._change(Call.CREATE_SCRIPT, "POST", "/scripts", json=body)
         return outcome

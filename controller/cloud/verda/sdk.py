@@ -14,6 +14,7 @@ import math
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ from controller.cloud.verda.wire import Answer, Trouble
 from controller.domain.reason import Reason
 
 MARGIN_S = 60.0  # a token is replaced this long before it ends
+_FORMER = 8  # tokens that were good before are not told either
 LONGEST_BY_CHANCE = 3  # characters of a secret that is taken out only where it stands alone
 WHERE_CREDENTIALS_ARE = (
     "check VERDA_CLIENT_ID and VERDA_CLIENT_SECRET, or create new ones in the Verda console"
@@ -153,6 +155,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._held = ("", 0.0)  # token and the moment from which it is no longer used
         self._refresh_token = ""
+        self._former: deque[str] = deque(maxlen=_FORMER)
         self._rounds = 0
         self._trouble: Trouble | None = None
 
@@ -167,7 +170,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
 
     def without_secrets(self, token: str) -> Callable[[str], str]:
         """For words that are shown to people: what was sent with this token, taken out."""
-        secrets = {token, self._refresh_token, self._client_secret} - {""}
+        secrets = {token, self._refresh_token, self._client_secret, *self._former} - {""}
 
         def hide(words: str) -> str:
             # The longest first: one that begins like another must not leave its tail behind.
@@ -241,6 +244,7 @@ class _Tokens(AuthenticationService):  # type: ignore[misc]
             raise Trouble(
                 "not_sent", "no access token: the answer of the token call cannot be read", shows="away"
             ) from None
+        self._former.extend((self._held[0], self._refresh_token))
         self._refresh_token = str(data.get("refresh_token") or "")
         self._held = (token, self._monotonic() + lasts - min(MARGIN_S, lasts / 2))
         return dict(data)
