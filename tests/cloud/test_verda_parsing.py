@@ -88,6 +88,20 @@ def test_an_instance_needs_nothing_but_its_id() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+14:00",
+        "1970-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-14:00",
+        "soon",
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_none(text: str) -> None:
+    assert parsing.instance({"id": ID, "created_at": text}).created_at == 0.0
+
+
 def test_an_instance_of_wrong_types_everywhere_is_read_as_empty() -> None:
     row = {
         "id": ID, "hostname": 7, "status": None, "created_at": 12, "price_per_hour": "free", "is_spot": "x",

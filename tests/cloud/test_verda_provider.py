@@ -189,6 +189,7 @@ async def test_the_inventory_lists_everything_ours_or_not(server: Stub, world: W
         ([{"id": ID}], "0", True),
         ([{"id": ID}], "many", True),
         ([{"id": ID}], "2", False),
+        ([{"id": ID}], "9" * 5000, False),
         ([], "1", False),
         ([{"id": ID}, {"hostname": "without-id"}], "2", False),
         ([{"id": ID}, None], "", False),

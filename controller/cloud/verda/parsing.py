@@ -29,6 +29,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _LARGEST_PRICE = Decimal(1_000_000)
+_EARLIEST, _LATEST = 946_684_800, 32_503_680_000  # the years 2000 and 3000
 
 
 class Unreadable(ValueError):
@@ -184,14 +185,18 @@ def _told(row: Mapping[str, Any], key: str, inner: str) -> int:
 
 
 def _epoch(value: Any) -> float:
-    """Seconds since 1970 of an ISO time such as 2023-07-15T14:10:26.654Z; 0 if it cannot be read."""
+    """Seconds since 1970 of an ISO time such as 2023-07-15T14:10:26.654Z; 0 if it cannot be read, or is none.
+
+    What was never set is the year 1 in some languages: nothing costs money since then.
+    """
     if not isinstance(value, str):
         return 0.0
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return since if _EARLIEST <= since < _LATEST else 0.0
 
 
 def _tags(value: Any) -> tuple[tuple[str, str], ...]:
