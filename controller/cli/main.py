@@ -16,6 +16,7 @@ import typer
 
 from controller.app.exits import DONE, FAILED, Ends
 from controller.cli.verbs import app
+from controller.report.logs import mask
 
 _PROVIDERS_OWN = ("--config", "-c", "--port", "-p", "--log-level", "-l")
 
@@ -44,7 +45,7 @@ def outcome(command: Callable[[], object] = app) -> int:
         command()
     except Ends as end:
         for line in end.lines:
-            typer.echo(line, err=True)
+            typer.echo(mask(line), err=True)
         code = end.code
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else FAILED if end.code else DONE
@@ -53,7 +54,7 @@ def outcome(command: Callable[[], object] = app) -> int:
     except BrokenPipeError:
         code = FAILED
     except Exception:  # noqa: BLE001  (whatever it is, the process must end)
-        traceback.print_exc()
+        typer.echo(mask(traceback.format_exc()), err=True, nl=False)
         code = FAILED
     return code
 

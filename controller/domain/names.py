@@ -100,6 +100,7 @@ STATUS_KEY = "status.json"
 LEASE = "gpu-autoscaler"
 DEFAULT_NAMESPACE = "gpu-autoscaler"
 
+SCRIPT_PREFIX = "gpuas-"
 TAG_CLUSTER = "gpuas-cluster"
 TAG_POOL = "gpuas-pool"
 TAG_INTENT = "gpuas-intent"
@@ -153,7 +154,7 @@ def parse_description(cluster_id: str, text: str) -> str:
 
 
 def script_name(cluster_id: str, intent: str) -> str:
-    return f"gpuas-{cluster_id}-{intent}"
+    return f"{SCRIPT_PREFIX}{cluster_id}-{intent}"
 
 
 def script_mark(cluster_id: str, intent: str) -> str:

@@ -563,6 +563,19 @@ async def test_no_answer_that_repeats_a_script_of_ours_shows_any_of_it(
     ]
 
 
+async def test_no_answer_that_repeats_a_script_of_ours_that_was_only_read_shows_any_of_it(
+    server: Stub, make: Make
+) -> None:
+    cloud = make().cloud
+    rows = [{"id": ID, "name": "gpuas-home-abcdefghij", "script": SCRIPT}]
+    server.on("GET", "/scripts", Reply(200, rows, {"X-Total-Count": "1"}))
+    server.on("DELETE", f"/scripts/{ID}", refusal(400, "invalid_request", f"overheard: {SCRIPT}"))
+    await cloud.scripts("")
+    told = getattr(await cloud.delete_script(ID), "message", "")
+    assert "overheard" in told
+    assert "hunter" not in told
+
+
 @pytest.mark.parametrize("secret", ["8", "8472bacf", "success", "volume", "error"])
 async def test_a_secret_that_is_part_of_an_answer_changes_nothing_in_what_it_means(
     server: Stub, make: Make, secret: str

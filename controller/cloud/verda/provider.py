@@ -28,6 +28,7 @@ from controller.cloud.verda.reads import Reads
 from controller.cloud.verda.uploads import Uploads
 from controller.cloud.verda.waits import retry_after
 from controller.cloud.verda.wire import Answer, Login, Trouble
+from controller.domain import names
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
@@ -120,7 +121,11 @@ class VerdaCloud:
         return await self._reads.volumes()
 
     async def scripts(self, prefix: str) -> tuple[Script, ...]:
-        return await self._reads.scripts(prefix)
+        found = await self._reads.scripts(prefix)
+        for script in found:
+            if script.name.startswith(names.SCRIPT_PREFIX):
+                self._uploads.sent(script.text)  # by another process of ours, perhaps: it holds a token, too
+        return found
 
     def health(self) -> CloudHealth:
         return replace(self._calls.health(), logins=self._line.changes)

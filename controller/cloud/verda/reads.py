@@ -201,7 +201,9 @@ def _unusable(path: str, problem: str) -> CloudError:
 
 def _total(answer: Answer) -> int | None:
     text = answer.header("X-Total-Count").strip()
-    return int(text[:18]) if text.isascii() and text.isdigit() else None  # a longer one is above all that comes
+    return (
+        int(text[:18]) if text.isascii() and text.isdigit() else None
+    )  # a longer one is above all that comes
 
 
 def _is_cut(answer: Answer, listed: int) -> bool:
