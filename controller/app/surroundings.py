@@ -35,7 +35,7 @@ class OwnSurroundings(Surroundings):
             raise JoinError(f"the script file {path} is no text in UTF-8") from None
 
     async def fetch(self, url: str) -> str:
-        shown = url.split("?", 1)[0]
+        shown = url.partition("?")[0].partition("#")[0]
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_WITHIN)) as http:
                 for method in ("POST", "GET"):

@@ -92,7 +92,7 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
         return raw or str(value).lower()
     text = str(value)
     if "://" in text or _is_address(path):
-        text = re.sub(r"//[^/]*@", f"//{MASK}@", re.sub(r"\?.*", f"?{MASK}", text, flags=re.DOTALL))
+        text = re.sub(r"//[^/]*@", f"//{MASK}@", re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL))
     if len(text) > _MOST:
         text = text[: _MOST - 1] + "…"
     return text if text and text.isprintable() and text == text.strip() else json.dumps(text)

@@ -30,7 +30,7 @@ from controller.config.values import Path
 
 SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-_QUERY = re.compile(r"(?s)\A(\w+://[^\s?]*\?).+\Z")
+_QUERY = re.compile(r"(?s)\A(\w+://[^\s?#]*[?#]).+\Z")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def load_dict(data: Mapping[str, Any]) -> Loaded:
 
 
 def show(settings: Settings) -> dict[str, Any]:
-    """Every setting as people write it: durations as `10m`, secrets as `***`, and so what follows the `?` of an address."""
+    """Every setting as people write it: durations as `10m`, secrets as `***`, and so what follows the `?` or `#` of a URL."""
     shown: dict[str, Any] = _without_queries(settings.model_dump(mode="json"))
     return shown
 

@@ -125,6 +125,9 @@ def test_what_follows_the_question_mark_of_an_endpoint_is_shown_to_nobody() -> N
     assert shown["machines"][0]["scale_up_endpoint"] == "http://pdu/on?***"
     assert "hunter2" not in json.dumps(shown)
     assert loaded.settings.machines[0].scale_up_endpoint == "http://pdu/on?key=hunter2"
-    with pytest.raises(ConfigError) as found:
-        load_dict({"machines": [machine | {"scale_down_endpoint": "pdu/off?key=hunter2"}]})
-    assert "hunter2" not in str(found.value)
+    behind = machine | {"scale_up_endpoint": "http://pdu/on#hunter2"}
+    assert "hunter2" not in json.dumps(show(load_dict({"machines": [behind]}).settings))
+    for wrong in ("pdu/off?key=hunter2", "pdu/off#hunter2"):
+        with pytest.raises(ConfigError) as found:
+            load_dict({"machines": [machine | {"scale_down_endpoint": wrong}]})
+        assert "hunter2" not in str(found.value)
