@@ -257,7 +257,7 @@ def late_order(name: str, intent: str) -> Order:
     )  # fmt: skip
 
 
-async def test_an_order_whose_answer_is_lost_and_that_no_list_shows_is_never_absent_while_its_node_is_ready() -> None:
+async def test_an_order_that_no_list_shows_is_never_taken_for_absent_while_its_node_is_ready() -> None:
     world = World(cooldown=1e6)
     controller = await bought(world, create="lost")
     world.account.list_lag = 1e9
