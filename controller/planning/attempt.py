@@ -43,6 +43,7 @@ class Attempt(Seating):
         self._elsewhere = elsewhere
         self.unplaced: dict[str, Explanation | None] = {}
         self.together: dict[str, int] = {}
+        self._bound = False
         self._spent: dict[tuple[int, str], Explanation] = {}  # by kind and namespace
 
     def run(self, pods: Sequence[Ask]) -> None:
@@ -62,7 +63,9 @@ class Attempt(Seating):
             improving.spread(self, self._elsewhere.copy())
 
     def result(self) -> Packing:
-        return self.packing(self.unplaced, self.together)
+        made = self.packing(self.unplaced, self.together)
+        made.bound = self._bound
+        return made
 
     # -- who is next
 
@@ -92,6 +95,7 @@ class Attempt(Seating):
         if why is not None and self.board.profiles[ask.profile].spreads:
             # Locations that nothing can be bought in after all are no reason to wait.
             why = self._place(ask, COMING)
+            self._bound |= why is None
         if why is None:
             if self.unplaced:
                 self.unplaced.pop(ask.pod.key, None)

@@ -26,14 +26,10 @@ def exchange(made: Workshop) -> None:
             offer = shop.best(options)
             if offer >= machine.offer:
                 break
-            old, new = shop.offers[machine.offer], shop.offers[offer]
-            tally.remove(old, machine.inside)
-            if tally.objection(new, machine.inside) is None:
-                tally.add(new, machine.inside)
+            if tally.exchange(shop.offers[machine.offer], shop.offers[offer], machine.inside) is None:
                 machine.offers = options & shop.alike(offer)
                 made.turn(machine, offer)
                 break
-            tally.add(old, machine.inside)
             options &= ~shop.alike(offer)
 
 

@@ -7,7 +7,8 @@ machine would.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from controller.domain import names
 from controller.domain.plan import Explanation
@@ -17,11 +18,23 @@ from controller.planning.board import Board, Profile
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
 from controller.planning.shop import Shop
+from controller.planning.sizes import Gate
 from controller.planning.workshop import New, Workshop
 
 _SAMPLE = 10  # machines that are priced exactly before one of them grows
 _LOST = 0.5  # of its price, what is left over on a machine in one resource only
 _PARTS = 4  # of what a pod needs, by which machines are told apart that nearly hold it
+
+
+@dataclass(slots=True)
+class _Appetite:
+    """Of all pods of one size."""
+
+    gate: Gate  # machines that hold it
+    offers: int  # on which it would run alone
+    parts: list[Gate]  # machines that hold less and less of it
+    scarce: list[tuple[str, int, float, list[int], list[int]]]  # what machines differ in
+    others: Resources
 
 
 class Seating(Workshop):
@@ -36,7 +49,7 @@ class Seating(Workshop):
         self._cheapest = cheapest
         self._zone: str | None = None  # where a gang has to be
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
-        self._fitting: dict[int, int] = {}  # by kind
+        self._appetites: dict[int, _Appetite] = {}  # by size
         self._within: dict[int, int] = {}  # by kind: what is not too large
 
     def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
@@ -53,18 +66,21 @@ class Seating(Workshop):
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
             among &= ~board.free_ports(profile)
+        appetite = self._appetites.get(ask.size) or self._appetite(ask)
         if among:
-            now = board.sizes.holding(ask.needs, among)
+            now = among
+            for sets, at in appetite.gate:
+                now &= sets[at]
             while now:
                 bit = now & -now
                 now ^= bit
                 if self._sit(ask, profile, self.at[bit.bit_length() - 1], offers):
                     return None
-        fitting = self._fits(ask, profile) & fresh & shop.buyable
+        fitting = profile.offers & appetite.offers & fresh & shop.buyable
         if fitting and profile.special:
             fitting = board.offers_specially(profile, fitting)
         objection: Explanation | None = None
-        if fitting and self._any_size:
+        if fitting and self._any_size and not shop.one_size:
             within = self._within.get(ask.kind)
             if within is None:
                 within = self._within[ask.kind] = self.not_too_large(profile.offers, ask.needs)
@@ -79,7 +95,7 @@ class Seating(Workshop):
             if chosen is not None and profile.soft_spreads:
                 chosen = self._evenly(profile, chosen, fitting)
         growing = among & self.growing
-        if growing and self._grow(ask, profile, growing, offers, chosen):
+        if growing and self._grow(ask, profile, appetite, growing, offers, chosen):
             return None
         if chosen is None:
             return (objection,)
@@ -117,12 +133,17 @@ class Seating(Workshop):
             alike = best or alike
         return self.shop.best(alike)
 
-    def _fits(self, ask: Ask, profile: Profile) -> int:
-        """The offers on which the pod would run alone."""
-        known = self._fitting.get(ask.kind)
-        if known is None:
-            known = self._fitting[ask.kind] = profile.offers & self.shop.holding(ask.needs)
-        return known
+    def _appetite(self, ask: Ask) -> _Appetite:
+        shop, needs, sizes = self.shop, ask.needs, self.board.sizes
+        parts = [{n: units * (_PARTS - part) // _PARTS for n, units in needs.items()} for part in range(1, _PARTS + 1)]
+        found = self._appetites[ask.size] = _Appetite(
+            sizes.gate(needs),
+            shop.holding(needs),
+            [sizes.gate(part) for part in parts],
+            [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()],
+            {name: units for name, units in needs.items() if name not in shop.worth},
+        )
+        return found
 
     def _sit(self, ask: Ask, profile: Profile, machine: New, offers: int) -> bool:
         """Join a machine as it is now."""
@@ -170,35 +191,35 @@ class Seating(Workshop):
                 options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
         return None, objection
 
-    def _sample(self, needs: Resources, among: int) -> Iterator[New]:
+    def _sample(self, parts: Sequence[Gate], among: int) -> list[New]:
         """Those that lack the least first."""
-        share = near = looked = 0
-        while looked < _SAMPLE:
-            while not near and share < _PARTS:
-                share += 1
-                part = {name: units * (_PARTS - share) // _PARTS for name, units in needs.items()}
-                near = self.board.sizes.holding(part, among)
-                among &= ~near
-            if not near:
-                return
-            bit = near & -near
-            near ^= bit
-            looked += 1
-            yield self.at[bit.bit_length() - 1]
+        found: list[New] = []
+        for gate in parts:
+            near = among
+            for sets, at in gate:
+                near &= sets[at]
+            among ^= near
+            while near:
+                bit = near & -near
+                near ^= bit
+                found.append(self.at[bit.bit_length() - 1])
+                if len(found) == _SAMPLE:
+                    return found
+        return found
 
-    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
+    def _grow(
+        self, ask: Ask, profile: Profile, appetite: _Appetite, growing: int, offers: int, chosen: int | None
+    ) -> bool:
         """Let the machine grow that it costs least, if its price rises by no more than another machine costs.
 
         What a machine has left of all resources is of use to other pods; of one only, it is half lost.
         """
-        shop, needs = self.shop, ask.needs
-        scarce = [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()]
-        others = {name: units for name, units in needs.items() if name not in shop.worth}
+        shop, scarce, others = self.shop, appetite.scarce, appetite.others
         board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
         most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
         allowed = profile.offers & offers & shop.buyable
-        for machine in self._sample(needs, growing):
+        for machine in self._sample(appetite.parts, growing):
             left = machine.offers & allowed
             if not left:
                 if not machine.offers & profile.offers:
@@ -240,11 +261,7 @@ class Seating(Workshop):
         kind = (new.pool.name, new.offer.type.name)
         if profile.special and not self.board.fits_specially(profile, machine.number, kind, offer):
             return False
-        self.tally.remove(old, machine.inside)
-        if self.tally.objection(new, [*machine.inside, ask]) is not None:
-            self.tally.add(old, machine.inside)
+        if self.tally.exchange(old, new, machine.inside, [ask]) is not None:
             return False
-        self.tally.add(new, machine.inside)
-        self.turn(machine, offer)
-        self.add(ask, profile, machine, left)
+        self.grow(ask, profile, machine, offer, left)
         return True

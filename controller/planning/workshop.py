@@ -45,6 +45,7 @@ class Packing:
     order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and in which room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
     together: dict[str, int] = field(default_factory=dict)  # by gang that failed: how many got a place
+    bound: bool = False  # to its machines: with others, some pods would not be spread evenly
 
     @property
     def gpus(self) -> int:
@@ -100,23 +101,21 @@ class Workshop:
         shop = self.shop
         candidate = shop.offers[offer]
         grows = candidate.gpus == 0
-        machine = New(_NOWHERE, offers if grows else offers & shop.alike(offer), offer, grows)
+        left = offers if grows else offers & shop.alike(offer)
+        machine = New(_NOWHERE, left, offer, grows, dict(ask.needs), [ask])
         self.machines.append(machine)
+        self.order.append((ask, machine))
         self.tally.add(candidate, [ask])
-        if self._leaves and not grows:
-            machine.used = dict(ask.needs)
-            machine.inside.append(ask)
-            self.order.append((ask, machine))
-            free = self._left(machine)
-            if not self._full(free):
-                machine.number = self.board.open(free, offer)
-                self.at[machine.number] = machine
+        free = self._left(machine)
+        if self._leaves and not grows and self._full(free):
             return
-        machine.number = self.board.open(dict(shop.free[offer]), offer)
-        self.at[machine.number] = machine
+        number = machine.number = self.board.open(free, offer)
+        self.at[number] = machine
         if grows:
-            self.growing |= 1 << machine.number
-        self.add(ask, profile, machine, machine.offers)
+            self.growing |= 1 << number
+        for key in profile.pins:
+            machine.offers &= self.board.pin(number, key, offer)
+        self.board.seat(profile, number)
 
     def add(self, ask: Ask, profile: Profile, machine: New, left: int) -> None:
         board = self.board
@@ -133,6 +132,22 @@ class Workshop:
         board.put(ask, machine.number)
         if self._leaves and not machine.grows and not self._kept and self._full(board.free[machine.number]):
             self._off(machine)
+
+    def grow(self, ask: Ask, profile: Profile, machine: New, offer: int, left: int) -> None:
+        """The pod joins, and the machine becomes this offer. The tally knows of it."""
+        board, number = self.board, machine.number
+        machine.offer = offer
+        for key in profile.pins:
+            left &= board.pin(number, key, offer)
+        self.tally.join(self.shop.offers[offer], machine.inside, ask)
+        machine.offers = left
+        used = machine.used
+        for name, units in ask.needs.items():
+            used[name] = used.get(name, 0) + units
+        machine.inside.append(ask)
+        self.order.append((ask, machine))
+        board.resize(number, self._left(machine))
+        board.seat(profile, number)
 
     def _off(self, machine: New) -> None:
         del self.at[machine.number]

@@ -125,6 +125,16 @@ def optimum(found: Mapping[str, Any], seconds: float = 20) -> Part:
     return Part("optimum", "Gap to the exact optimum", about, rows)
 
 
+def failed(name: str, trouble: Exception) -> Part:
+    """What is told of a part that came to no end."""
+    return Part(name, name.capitalize(), "It came to no end.", [not_measured(name, "all of it", trouble)])
+
+
+def not_measured(key: str, what: str, trouble: Exception) -> Row:
+    words = " ".join(f"{type(trouble).__name__}: {trouble}".split())
+    return Row(f"{key}_ended", f"{what}: measurements that failed", 1, exactly=0, note=words[:200])
+
+
 def _common(key: str, pods: int, run: Run, seconds: float | None) -> list[Row]:
     numbers = run.numbers
     note = f"{numbers['pods_per_second']:,.0f} pods/s, {numbers['classes']:,} classes"

@@ -29,6 +29,7 @@ PODS, OFFERS = (5, 60), (12, 40)
 MOST_SETS = 60_000
 PARTS = (1 / 16, 1 / 4, 1 / 2, 1)  # of the distance to the bound: better solutions first, then the proof
 SAME = 1e-6
+TOLD_EVERY = 50
 _RESOURCES = (GPU, "cpu", "memory")
 
 Column = tuple[float, Pattern]
@@ -167,10 +168,17 @@ def judge(seed: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def measure(seeds: Iterable[int], seconds: float = 20, processes: int = 2) -> dict[str, Any]:
+def measure(
+    seeds: Iterable[int], seconds: float = 20, processes: int = 2, told: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """`told`: how far it is, in words, now and then."""
     began = time.perf_counter()
+    found: list[dict[str, Any]] = []
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(partial(judge, seconds=seconds), seeds))
+        for judged in pool.map(partial(judge, seconds=seconds), seeds):
+            found.append(judged)
+            if told is not None and len(found) % TOLD_EVERY == 0:
+                told(f"  {len(found)} after {time.perf_counter() - began:.0f} s")
     return {
         "instances": len(found),
         "proven": sum(each["proven"] for each in found),
