@@ -28,10 +28,8 @@ _PARTS = 4  # of what a pod needs, by which machines are told apart that nearly 
 
 @dataclass(slots=True)
 class _Appetite:
-    """Of all pods of one size."""
+    """What pods of one size lack on a machine that has to grow."""
 
-    gate: Gate  # machines that hold it
-    offers: int  # on which it would run alone
     parts: list[Gate]  # machines that hold less and less of it
     scarce: list[tuple[str, int, float, list[int], list[int]]]  # what machines differ in
     others: Resources
@@ -49,6 +47,7 @@ class Seating(Workshop):
         self._cheapest = cheapest
         self._zone: str | None = None  # where a gang has to be
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
+        self._fitting: dict[int, tuple[Gate, int]] = {}  # by size: machines, and offers, that hold it
         self._appetites: dict[int, _Appetite] = {}  # by size
         self._within: dict[int, int] = {}  # by kind: what is not too large
 
@@ -66,17 +65,20 @@ class Seating(Workshop):
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
             among &= ~board.free_ports(profile)
-        appetite = self._appetites.get(ask.size) or self._appetite(ask)
+        known = self._fitting.get(ask.size)
+        if known is None:
+            known = self._fitting[ask.size] = (board.sizes.gate(ask.needs), shop.holding(ask.needs))
+        gate, holding = known
         if among:
             now = among
-            for sets, at in appetite.gate:
+            for sets, at in gate:
                 now &= sets[at]
             while now:
                 bit = now & -now
                 now ^= bit
                 if self._sit(ask, profile, self.at[bit.bit_length() - 1], offers):
                     return None
-        fitting = profile.offers & appetite.offers & fresh & shop.buyable
+        fitting = profile.offers & holding & fresh & shop.buyable
         if fitting and profile.special:
             fitting = board.offers_specially(profile, fitting)
         objection: Explanation | None = None
@@ -95,7 +97,7 @@ class Seating(Workshop):
             if chosen is not None and profile.soft_spreads:
                 chosen = self._evenly(profile, chosen, fitting)
         growing = among & self.growing
-        if growing and self._grow(ask, profile, appetite, growing, offers, chosen):
+        if growing and self._grow(ask, profile, growing, offers, chosen):
             return None
         if chosen is None:
             return (objection,)
@@ -137,8 +139,6 @@ class Seating(Workshop):
         shop, needs, sizes = self.shop, ask.needs, self.board.sizes
         parts = [{n: units * (_PARTS - part) // _PARTS for n, units in needs.items()} for part in range(1, _PARTS + 1)]
         found = self._appetites[ask.size] = _Appetite(
-            sizes.gate(needs),
-            shop.holding(needs),
             [sizes.gate(part) for part in parts],
             [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()],
             {name: units for name, units in needs.items() if name not in shop.worth},
@@ -207,13 +207,12 @@ class Seating(Workshop):
                     return found
         return found
 
-    def _grow(
-        self, ask: Ask, profile: Profile, appetite: _Appetite, growing: int, offers: int, chosen: int | None
-    ) -> bool:
+    def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
         """Let the machine grow that it costs least, if its price rises by no more than another machine costs.
 
         What a machine has left of all resources is of use to other pods; of one only, it is half lost.
         """
+        appetite = self._appetites.get(ask.size) or self._appetite(ask)
         shop, scarce, others = self.shop, appetite.scarce, appetite.others
         board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
         most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
