@@ -51,10 +51,10 @@ class Board(Crowd):
         self.free: list[dict[str, int]] = []
         self._spare: list[int] = []  # places that new machines have left
         needs: dict[str, set[int]] = {}
-        for ask in asks:
-            for name, units in ask.needs.items():
+        for amounts in {id(ask.needs): ask.needs for ask in asks}.values():
+            for name, units in amounts.items():
                 needs.setdefault(name, set()).add(units)
-        levels = {name: levels_of(amounts) for name, amounts in needs.items()}
+        levels = {name: levels_of(units) for name, units in needs.items()}
         self.sizes = Sizes(levels)
         self.soon = sum(1 << number for number, room in enumerate(self.rooms) if room.soon is not None)
         self.later_sizes = Sizes(levels) if self.soon else None

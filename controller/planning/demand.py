@@ -63,12 +63,17 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     incomplete = jobs_being_created(snapshot, wakes)
     kai, sharing = snapshot.policy.fractions == "kai", list[Pod]()
     quota = Quota(snapshot.policy.quota_messages)
+    asking: dict[int, bool] = {}  # by shape: whether it asks for what could be bought
     for pod in snapshot.pods:
-        shape = pod.shape
-        if pod.node or pod.finished or shape.is_daemon or shape.mirror:
+        if pod.node or pod.finished:
             continue
+        shape = pod.shape
+        whole = asking.get(id(shape))
+        if whole is None:
+            ours = not (shape.is_daemon or shape.mirror)
+            whole = asking[id(shape)] = ours and uses_accelerator(shape.requests, declared)
         shared = kai and fractions.asks_for_share(pod)
-        if not shape.has_claims and not shared and not uses_accelerator(shape.requests, declared):
+        if not whole and (shape.is_daemon or shape.mirror or not (shape.has_claims or shared)):
             continue
         if kai and fractions.stands_for_another(pod):
             found.told[pod.key] = Explanation(
@@ -87,7 +92,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
             found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
-        elif shared and not uses_accelerator(shape.requests, declared):
+        elif shared and not whole:
             sharing.append(pod)
         elif not shape.has_claims:
             found.pods.append(pod)

@@ -215,7 +215,8 @@ class Seating(Workshop):
         appetite = self._appetites.get(ask.size) or self._appetite(ask)
         shop, scarce, others = self.shop, appetite.scarce, appetite.others
         board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
-        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
+        prices, frees = shop.price, shop.free
+        most = prices[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
         allowed = profile.offers & offers & shop.buyable
         for machine in self._sample(appetite.parts, growing):
@@ -227,31 +228,31 @@ class Seating(Workshop):
                 continue
             used = machine.used
             for name, units, _, levels, offered in scarce:
-                amount = units + used.get(name, 0)
-                if not amount:
-                    continue
-                at = bisect_left(levels, amount)
-                if at == len(levels):
-                    left = 0
-                    break
-                left &= offered[at]
-            if not left or (others and not enough(others, board_free[machine.number])):
+                if amount := units + used.get(name, 0):
+                    at = bisect_left(levels, amount)
+                    if at == len(levels):
+                        left = 0
+                        break
+                    left &= offered[at]
+            if not left:
                 continue
             offer = (left & -left).bit_length() - 1
-            rise = shop.price[offer] - shop.price[machine.offer]
+            rise = prices[offer] - prices[machine.offer]
             if most is not None and rise > most:
                 continue
-            free, there = shop.free[offer], board_free[machine.number]
-            before = after = dearest
+            free, before, after = frees[offer], dearest, dearest
             for name, units, each, _, _ in scarce:
-                if not units:
-                    continue
-                if (was := there.get(name, 0) * each) < before:
-                    before = was
-                if (rest := (free.get(name, 0) - used.get(name, 0) - units) * each) < after:
+                if units and (rest := (free.get(name, 0) - used.get(name, 0) - units) * each) < after:
                     after = rest
-            cost = rise + _LOST * (before - after)
-            if best is None or cost < best[0]:
+            cost = rise - _LOST * after
+            if best is not None and cost >= best[0]:
+                continue
+            there = board_free[machine.number]
+            for name, units, each, _, _ in scarce:
+                if units and (was := there.get(name, 0) * each) < before:
+                    before = was
+            cost += _LOST * before
+            if (best is None or cost < best[0]) and enough(others, there):
                 best = (cost, machine, offer, left)
         if best is None:
             return False

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from controller.planning.board import Profile
 from controller.planning.census import Census
 from controller.planning.fit import Ask, enough
+from controller.planning.sizes import Gate
 from controller.planning.workshop import New, Workshop
 
 _MOVES = 8  # at most, for one step
@@ -24,6 +25,7 @@ class Shedding:
         for number, (ask, _) in enumerate(made.order):
             for spreading in made.board.profiles[ask.profile].spreads:
                 self._counted_until[spreading.census] = number
+        self._gates: dict[int, Gate] = {}  # by size
         self._near: dict[tuple[int, tuple[str | None, ...]], int] = {}
 
     def run(self) -> None:
@@ -62,6 +64,8 @@ class Shedding:
     def _to_any(self, machine: New, smaller: int, over: Mapping[str, int]) -> bool:
         """A pod or a few, to where there is room for them."""
         made = self._made
+        if not self._could(machine, over):
+            return False
         moved: list[tuple[Ask, New]] = []
         missing = dict(over)
         tried: set[int] = set()
@@ -89,6 +93,26 @@ class Shedding:
         for ask, target in moved:
             tally.join(shop.offers[target.offer], [one for one in target.inside if one is not ask], ask)
         return True
+
+    def _could(self, machine: New, over: Mapping[str, int]) -> bool:
+        """Whether so much could go at all: by amounts alone, each pod as if it were the only one."""
+        among = self._made.growing & ~(1 << machine.number)
+        sizes, gates = self._made.board.sizes, self._gates
+        missing = dict(over)
+        for ask in machine.inside:
+            gate = gates.get(ask.size)
+            if gate is None:
+                gate = gates[ask.size] = sizes.gate(ask.needs)
+            fits = among
+            for sets, at in gate:
+                fits &= sets[at]
+            if not fits:
+                continue
+            for name in missing:
+                missing[name] -= ask.needs.get(name, 0)
+            if max(missing.values()) <= 0:
+                return True
+        return False
 
     # -- moving
 
