@@ -36,9 +36,12 @@ class Attempt(Seating):
         cheapest: bool = False,
         seated: Mapping[str, int] | None = None,
         elsewhere: Counter[tuple[str, str]] | None = None,
+        shut: int = 0,
     ) -> None:
-        """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with."""
+        """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with;
+        `shut`: offers that are left alone."""
         super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest)
+        self.buyable &= ~shut
         self._seated = seated or {}
         self._elsewhere = elsewhere
         self.unplaced: dict[str, Explanation | None] = {}
@@ -135,7 +138,7 @@ class Attempt(Seating):
         if gang.location:
             return (gang.location,)
         offered = self.board.offers.by(names.LABEL_ZONE)
-        sold = self.shop.buyable
+        sold = self.buyable
         found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
         return [zone for _, zone in found] or (None,)
 

@@ -18,7 +18,7 @@ def exchange(made: Workshop) -> None:
         if not machine.inside:
             continue
         offers = made.could_be(machine, shop.possible)
-        options = offers & shop.buyable & shop.holding(machine.used)
+        options = offers & made.buyable & shop.holding(machine.used)
         if shop.best(options) >= machine.offer:
             continue
         options &= made.not_too_large(offers, machine.used)
@@ -66,7 +66,7 @@ def spread(made: Workshop, there: Counter[tuple[str, str]]) -> None:
         if not machine.inside:
             continue
         here = shop.offers[machine.offer]
-        options = made.could_be(machine, shop.alike(machine.offer) & shop.buyable)
+        options = made.could_be(machine, shop.alike(machine.offer) & made.buyable)
         options &= shop.holding(machine.used)
         if any(ask.gang is not None and ask.gang.one_location for ask in machine.inside):
             options = 0

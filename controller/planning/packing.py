@@ -18,6 +18,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.planning.attempt import Attempt
 from controller.planning.board import Board, Profile
 from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
 from controller.planning.limits import Tally
 from controller.planning.room import Room
@@ -26,6 +27,7 @@ from controller.planning.workshop import Packing, bits
 
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
+_AGAIN = 8  # more attempts at one packing, at most
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -71,6 +73,32 @@ class Packer:
         return best
 
     def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
+        """Tried again without the machines that would keep others of the packing from being bound."""
+        shut, out = 0, dict[str, Explanation]()
+        packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        hopeless = packing.unplaced.keys()
+        for _ in range(_AGAIN):
+            if not wrong.pods and not wrong.offers & ~shut:
+                break
+            shut |= wrong.offers
+            if not wrong.offers:
+                out |= wrong.pods
+            packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        if shut:
+            packing.bound = True
+            packing.unplaced |= dict.fromkeys(sorted(packing.unplaced.keys() - hopeless), APART)
+        packing.unplaced |= out
+        return packing
+
+    def _attempt(
+        self,
+        pods: Sequence[Ask],
+        tally: Tally,
+        board: Board,
+        least: int,
+        shut: int,
+        out: Mapping[str, Explanation],
+    ) -> tuple[Packing, Late]:
         policy = self._snapshot.policy
         elsewhere: Counter[tuple[str, str]] | None = None
         if policy.spread_locations:
@@ -88,11 +116,12 @@ class Packer:
             cheapest=self._cheapest_first,
             seated=self._seated,
             elsewhere=elsewhere,
+            shut=shut,
         )
-        attempt.run(pods)
-        packing = attempt.result()
+        attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
+        packing, wrong = attempt.result(), late(attempt)
         attempt.undo()
-        return packing
+        return packing, wrong
 
     def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
         ours, theirs = self._left(best, pods), self._left(other, pods)

@@ -78,7 +78,7 @@ class Seating(Workshop):
                 now ^= bit
                 if self._sit(ask, profile, self.at[bit.bit_length() - 1], offers):
                     return None
-        fitting = profile.offers & holding & fresh & shop.buyable
+        fitting = profile.offers & holding & fresh & self.buyable
         if fitting and profile.special:
             fitting = board.offers_specially(profile, fitting)
         objection: Explanation | None = None
@@ -137,7 +137,10 @@ class Seating(Workshop):
 
     def _appetite(self, ask: Ask) -> _Appetite:
         shop, needs, sizes = self.shop, ask.needs, self.board.sizes
-        parts = [{n: units * (_PARTS - part) // _PARTS for n, units in needs.items()} for part in range(1, _PARTS + 1)]
+        parts = [
+            {n: units * (_PARTS - part) // _PARTS for n, units in needs.items()}
+            for part in range(1, _PARTS + 1)
+        ]
         found = self._appetites[ask.size] = _Appetite(
             [sizes.gate(part) for part in parts],
             [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()],
@@ -218,7 +221,7 @@ class Seating(Workshop):
         prices, frees = shop.price, shop.free
         most = prices[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
-        allowed = profile.offers & offers & shop.buyable
+        allowed = profile.offers & offers & self.buyable
         for machine in self._sample(appetite.parts, growing):
             left = machine.offers & allowed
             if not left:

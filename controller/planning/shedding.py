@@ -32,7 +32,7 @@ class Shedding:
         made = self._made
         machines = [machine for machine in made.machines if machine.grows and len(machine.inside) > 1]
         for machine in machines:
-            possible = made.could_be(machine, made.shop.buyable)
+            possible = made.could_be(machine, made.buyable)
             while len(machine.inside) > 1 and self._step(machine, possible):
                 pass
 

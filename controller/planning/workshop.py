@@ -59,6 +59,7 @@ class Packing:
 class Workshop:
     def __init__(self, shop: Shop, board: Board, tally: Tally, overshoot: int) -> None:
         self.shop, self.board, self.tally = shop, board, tally
+        self.buyable = shop.buyable  # and not kept from this packing
         self._overshoot = overshoot
         self.machines: list[New] = []  # in the order in which they were opened
         self.at: dict[int, New] = {}  # by place on the board
@@ -136,7 +137,7 @@ class Workshop:
     def grow(self, ask: Ask, profile: Profile, machine: New, offer: int, left: int) -> None:
         """The pod joins, and the machine becomes this offer. The tally knows of it."""
         board, number = self.board, machine.number
-        machine.offer = offer
+        self._is_now(machine, offer)
         for key in profile.pins:
             left &= board.pin(number, key, offer)
         self.tally.join(self.shop.offers[offer], machine.inside, ask)
@@ -163,11 +164,27 @@ class Workshop:
         if old is not new:
             self.tally.remove(old, machine.inside)
             self.tally.add(new, machine.inside)
+        self._is_now(machine, offer)
+
+    def _is_now(self, machine: New, offer: int) -> None:
+        """Whom other pods' rules count there may hang on what the machine is."""
         machine.offer = offer
+        board, number = self.board, machine.number
+        censuses = board.counted_otherwise(number, offer) if number != _NOWHERE else ()
+        if not censuses:
+            return
+        profiles = [board.profiles[ask.profile] for ask in machine.inside]
+        for profile in profiles:
+            board.unseat(profile, number)
+        for census in censuses:
+            if census.eligible is not None:
+                census.eligible ^= 1 << number
+        for profile in profiles:
+            board.seat(profile, number)
 
     def turn(self, machine: New, offer: int) -> None:
         """Another machine. The tally is told by whoever asked it whether it may be."""
-        machine.offer = offer
+        self._is_now(machine, offer)
         if machine.number != _NOWHERE:
             self.board.resize(machine.number, self._left(machine))
 
