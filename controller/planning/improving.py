@@ -53,7 +53,7 @@ def dissolve(made: Workshop) -> dict[str, Explanation | None]:
                 made.board.take(ask, machine.number)
             why_not[ask.pod.key] = why
             gone.add(id(ask))
-        machine.inside, machine.used = [], {}
+        machine.inside, machine.used, machine.taken = [], {}, None
     if gone:
         made.order = [(ask, machine) for ask, machine in made.order if id(ask) not in gone]
     return why_not

@@ -229,9 +229,12 @@ class Seating(Workshop):
                     key = profile.offers
                     self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
                 continue
-            used = machine.used
-            for name, units, _, levels, offered in scarce:
-                if amount := units + used.get(name, 0):
+            taken = machine.taken
+            if taken is None:
+                used = machine.used
+                taken = machine.taken = [used.get(name, 0) for name in shop.worth]
+            for (_, units, _, levels, offered), there in zip(scarce, taken, strict=True):
+                if amount := units + there:
                     at = bisect_left(levels, amount)
                     if at == len(levels):
                         left = 0
@@ -244,18 +247,18 @@ class Seating(Workshop):
             if most is not None and rise > most:
                 continue
             free, before, after = frees[offer], dearest, dearest
-            for name, units, each, _, _ in scarce:
-                if units and (rest := (free.get(name, 0) - used.get(name, 0) - units) * each) < after:
+            for (name, units, each, _, _), there in zip(scarce, taken, strict=True):
+                if units and (rest := (free.get(name, 0) - there - units) * each) < after:
                     after = rest
             cost = rise - _LOST * after
             if best is not None and cost >= best[0]:
                 continue
-            there = board_free[machine.number]
+            left_now = board_free[machine.number]
             for name, units, each, _, _ in scarce:
-                if units and (was := there.get(name, 0) * each) < before:
+                if units and (was := left_now.get(name, 0) * each) < before:
                     before = was
             cost += _LOST * before
-            if (best is None or cost < best[0]) and enough(others, there):
+            if (best is None or cost < best[0]) and enough(others, left_now):
                 best = (cost, machine, offer, left)
         if best is None:
             return False

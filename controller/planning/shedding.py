@@ -120,6 +120,7 @@ class Shedding:
         made = self._made
         made.board.take(ask, here.number)
         here.inside.remove(ask)
+        here.taken = there.taken = None
         for name, units in ask.needs.items():
             here.used[name] -= units
             there.used[name] = there.used.get(name, 0) + units

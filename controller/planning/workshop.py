@@ -34,6 +34,7 @@ class New:
     grows: bool
     used: dict[str, int] = field(default_factory=dict)
     inside: list[Ask] = field(default_factory=list)
+    taken: list[int] | None = None  # of what machines differ in, side by side; None: to be summed up anew
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class Workshop:
             left &= board.pin(machine.number, key, machine.offer)
         if machine.inside:
             self.tally.join(self.shop.offers[machine.offer], machine.inside, ask)
-        machine.offers = left
+        machine.offers, machine.taken = left, None
         used = machine.used
         for name, units in ask.needs.items():
             used[name] = used.get(name, 0) + units
@@ -141,7 +142,7 @@ class Workshop:
         for key in profile.pins:
             left &= board.pin(number, key, offer)
         self.tally.join(self.shop.offers[offer], machine.inside, ask)
-        machine.offers = left
+        machine.offers, machine.taken = left, None
         used = machine.used
         for name, units in ask.needs.items():
             used[name] = used.get(name, 0) + units
@@ -242,6 +243,7 @@ class Workshop:
             if machine.number != _NOWHERE:
                 self.board.take(ask, machine.number)
             machine.inside.remove(ask)
+            machine.taken = None
             for name, units in ask.needs.items():
                 machine.used[name] -= units
             if not machine.inside:

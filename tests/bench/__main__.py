@@ -63,6 +63,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--no-karpenter", action="store_true", help="do not measure Karpenter beside it")
     parser.add_argument("--instances", type=int, default=500, help="that are compared with their optimum")
     parser.add_argument("--seconds", type=float, default=20, help="at most, for each of these")
+    parser.add_argument("--minutes", type=float, default=6, help="at most, for all of these together")
     parser.add_argument("--runs", type=int, default=3, help="of Karpenter's benchmark; the fastest counts")
     asked = parser.parse_args()
     if asked.write and (asked.small or asked.only != names):
@@ -74,7 +75,7 @@ def _whole_or_told(name: str, asked: argparse.Namespace) -> Part:
     """A part that fails is a goal missed, and no reason to lose the others."""
     try:
         return _part(name, asked)
-    except Exception as trouble:
+    except Exception as trouble:  # noqa: BLE001  (whatever it is, it is told)
         traceback.print_exc()
         return parts.failed(name, trouble)
 
@@ -95,7 +96,9 @@ def _part(name: str, asked: argparse.Namespace) -> Part:
         case _:
             instances = 10 if asked.small else asked.instances
             _say(f"{instances} instances against their optimum")
-            gaps = optimum.measure(range(1, instances + 1), asked.seconds, told=_say)
+            gaps = optimum.measure(
+                range(1, instances + 1), asked.seconds, told=_say, at_most=asked.minutes * 60
+            )
             found = parts.optimum(gaps, asked.seconds)
     found.rows += missing
     return found
@@ -106,7 +109,7 @@ def _each(name: str, sizes: Iterable[int], missing: list[Row]) -> dict[int, part
     for pods in sizes:
         try:
             found[pods] = _measured(name, pods)
-        except Exception as trouble:
+        except Exception as trouble:  # noqa: BLE001  (whatever it is, it is told)
             traceback.print_exc()
             missing.append(parts.not_measured(f"{name}_{pods}", f"{pods:,} pods", trouble))
     return found
