@@ -86,7 +86,9 @@ class Packer:
             packing, wrong = self._attempt(pods, tally, board, least, shut, out)
         if shut:
             packing.bound = True
-            packing.unplaced |= dict.fromkeys(sorted(packing.unplaced.keys() - hopeless), APART)
+            for key, why in packing.unplaced.items():
+                if why is None and key not in hopeless:
+                    packing.unplaced[key] = APART
         packing.unplaced |= out
         return packing
 
