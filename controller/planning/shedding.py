@@ -64,7 +64,7 @@ class Shedding:
     def _to_any(self, machine: New, smaller: int, over: Mapping[str, int]) -> bool:
         """A pod or a few, to where there is room for them."""
         made = self._made
-        if not self._could(machine, over):
+        if over and not self._could(machine, over):
             return False
         moved: list[tuple[Ask, New]] = []
         missing = dict(over)
