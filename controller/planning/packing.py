@@ -121,7 +121,8 @@ class Packer:
             shut=shut,
         )
         attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
-        packing, wrong = attempt.result(), late(attempt)
+        packing = attempt.result()
+        wrong = late(attempt, bound=packing.bound)
         attempt.undo()
         return packing, wrong
 
