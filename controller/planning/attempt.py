@@ -36,13 +36,17 @@ class Attempt(Seating):
         cheapest: bool = False,
         seated: Mapping[str, int] | None = None,
         elsewhere: Counter[tuple[str, str]] | None = None,
+        shut: int = 0,
     ) -> None:
-        """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with."""
+        """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with;
+        `shut`: offers that are left alone."""
         super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest)
+        self.buyable &= ~shut
         self._seated = seated or {}
         self._elsewhere = elsewhere
         self.unplaced: dict[str, Explanation | None] = {}
         self.together: dict[str, int] = {}
+        self._bound = False
         self._spent: dict[tuple[int, str], Explanation] = {}  # by kind and namespace
 
     def run(self, pods: Sequence[Ask]) -> None:
@@ -62,7 +66,9 @@ class Attempt(Seating):
             improving.spread(self, self._elsewhere.copy())
 
     def result(self) -> Packing:
-        return self.packing(self.unplaced, self.together)
+        made = self.packing(self.unplaced, self.together)
+        made.bound = self._bound
+        return made
 
     # -- who is next
 
@@ -92,6 +98,7 @@ class Attempt(Seating):
         if why is not None and self.board.profiles[ask.profile].spreads:
             # Locations that nothing can be bought in after all are no reason to wait.
             why = self._place(ask, COMING)
+            self._bound |= why is None
         if why is None:
             if self.unplaced:
                 self.unplaced.pop(ask.pod.key, None)
@@ -131,7 +138,7 @@ class Attempt(Seating):
         if gang.location:
             return (gang.location,)
         offered = self.board.offers.by(names.LABEL_ZONE)
-        sold = self.shop.buyable
+        sold = self.buyable
         found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
         return [zone for _, zone in found] or (None,)
 

@@ -3,19 +3,23 @@
 Only machines take part whose pods are neither bound by rules about other pods nor counted by any, have no
 ports, no volumes and no location to share: where each of them goes is then nobody else's business. All
 pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
-packing stays as it was.
+packing stays as it was. What a limit forbade before may be allowed then, and is tried again.
+
+Pods that are spread do not mind either: their places were taken as if a host, or any location that is sold, could
+be added at any time. Only where that could not be kept up the machines stay as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from controller.domain.resources import subtract, total
 from controller.planning.board import Board, Profile
 from controller.planning.cheapening import cheapened
 from controller.planning.choice import SAME_PRICE
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
-from controller.planning.packing import Packing
+from controller.planning.packing import Packer, Packing
 from controller.planning.puzzle import Kind
 from controller.planning.shop import Shop
 
@@ -23,13 +27,62 @@ MOST = 250  # pods; the more there are, the less is found in the same time
 KINDS = 60  # of machines, of which none is beaten by another
 
 
-def bargain(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing | None:
-    """The same pods for less, or None. The tally is that of what is there without this packing."""
-    if any(why is not None for why in packing.unplaced.values()):
-        return None  # what a limit forbids now would be allowed then: that is for a packing to find out
+def bargain(
+    packing: Packing, packer: Packer, tally: Tally, board: Board, left: Sequence[Ask]
+) -> Packing | None:
+    """The same pods of `left` for less, and then maybe more of them; or None.
+
+    The tally is that of what is there without this packing.
+    """
+    forbidden = [ask for ask in left if packing.unplaced.get(ask.pod.key) is not None]
+    if any(ask.gang is not None or not _free(ask, board.profiles[ask.profile]) for ask in forbidden):
+        return None
+    made = _cheaper(packing, packer.shop, tally, board)
+    if made is None or not forbidden:
+        return made
+    forbidden = _joined(made, forbidden, packer.shop, board)
+    more = packer.best(forbidden, made.tally, board)
+    made.order += [(ask, len(made.rooms) + number) for ask, number in more.order]
+    made.rooms += more.rooms
+    made.chosen += more.chosen
+    made.inside += more.inside
+    made.tally = more.tally
+    made.unplaced |= more.unplaced
+    return made
+
+
+def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> list[Ask]:
+    """Pods to machines that have room for them now; the others are returned, and out of `unplaced` for now."""
+    profiles, number = board.profiles, shop.number
+    free = []
+    for candidate, inside in zip(made.chosen, made.inside, strict=True):
+        loose = all(_free(ask, profiles[ask.profile]) for ask in inside)
+        free.append(subtract(shop.template(candidate).free, total(a.needs for a in inside)) if loose else {})
+    others = []
+    made.unplaced = dict(made.unplaced)
+    for ask in pods:
+        del made.unplaced[ask.pod.key]
+        for at, candidate in enumerate(made.chosen):
+            if (
+                enough(ask.needs, free[at])
+                and profiles[ask.profile].offers >> number[id(candidate)] & 1
+                and made.tally.objection_to_join(candidate, made.inside[at], ask) is None
+            ):
+                made.tally.join(candidate, made.inside[at], ask)
+                free[at] = subtract(free[at], ask.needs)
+                made.inside[at].append(ask)
+                made.rooms[at].pods.append(ask.pod)
+                made.order.append((ask, at))
+                break
+        else:
+            others.append(ask)
+    return others
+
+
+def _cheaper(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing | None:
     profiles = board.profiles
-    if any(profile.spreads for profile in profiles.values()):
-        return None  # each host counts for a spread, also an empty one
+    if packing.bound:
+        return None
     groups = [inside for inside in packing.inside if all(_free(ask, profiles[ask.profile]) for ask in inside)]
     pods = [ask for inside in groups for ask in inside]
     if not 1 < len(pods) <= MOST:

@@ -50,11 +50,12 @@ class Board(Crowd):
         self.offer_number: dict[int, int] = {}  # by the template of the offer
         self.free: list[dict[str, int]] = []
         self._spare: list[int] = []  # places that new machines have left
+        self._choosy = [census for census in self._censuses.values() if census.eligible is not None]
         needs: dict[str, set[int]] = {}
-        for ask in asks:
-            for name, units in ask.needs.items():
+        for amounts in {id(ask.needs): ask.needs for ask in asks}.values():
+            for name, units in amounts.items():
                 needs.setdefault(name, set()).add(units)
-        levels = {name: levels_of(amounts) for name, amounts in needs.items()}
+        levels = {name: levels_of(units) for name, units in needs.items()}
         self.sizes = Sizes(levels)
         self.soon = sum(1 << number for number, room in enumerate(self.rooms) if room.soon is not None)
         self.later_sizes = Sizes(levels) if self.soon else None
@@ -178,6 +179,14 @@ class Board(Crowd):
             if census.eligible is not None and census.offers >> offer & 1:
                 census.eligible |= bit
         return number
+
+    def counted_otherwise(self, number: int, offer: int) -> list[Census]:
+        """Those that count the pods of a new machine only as it is, or only as this offer."""
+        return [
+            census
+            for census in self._choosy
+            if census.eligible is not None and census.eligible >> number & 1 != census.offers >> offer & 1
+        ]
 
     def pin(self, number: int, key: str, offer: int) -> int:
         """Decide the machine's domain as the offer has it; the offers that remain are returned."""

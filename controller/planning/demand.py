@@ -16,6 +16,7 @@ import msgspec
 from controller.domain import names
 from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.domain.resources import is_accelerator, uses_accelerator
 from controller.planning import fractions, gangs, together
@@ -63,12 +64,19 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     incomplete = jobs_being_created(snapshot, wakes)
     kai, sharing = snapshot.policy.fractions == "kai", list[Pod]()
     quota = Quota(snapshot.policy.quota_messages)
+    age = snapshot.policy.min_pod_age
+    barred: dict[tuple[int, str], str] = {}  # by shape and namespace: why it never is demand
+    asking: dict[int, bool] = {}  # by shape: whether it asks for what could be bought
     for pod in snapshot.pods:
-        shape = pod.shape
-        if pod.node or pod.finished or shape.is_daemon or shape.mirror:
+        if pod.node or pod.finished:
             continue
+        shape = pod.shape
+        whole = asking.get(id(shape))
+        if whole is None:
+            ours = not (shape.is_daemon or shape.mirror)
+            whole = asking[id(shape)] = ours and uses_accelerator(shape.requests, declared)
         shared = kai and fractions.asks_for_share(pod)
-        if not shape.has_claims and not shared and not uses_accelerator(shape.requests, declared):
+        if not whole and (shape.is_daemon or shape.mirror or not (shape.has_claims or shared)):
             continue
         if kai and fractions.stands_for_another(pod):
             found.told[pod.key] = Explanation(
@@ -76,18 +84,22 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
             )
             continue
         gang = gang_of.get(pod.key) if gang_of else None
-        if (why := _no_demand(pod, snapshot, gang is not None and gang.key in called)) is not None:
-            found.told[pod.key] = why
-        elif (young := _too_young(pod, snapshot)) is not None:
+        says = (id(shape), pod.namespace)
+        if says not in barred:
+            barred[says] = _never_demand(shape, pod.namespace, snapshot.policy)
+        words = barred[says] or _not_yet_demand(pod, gang is not None and gang.key in called)
+        if words:
+            found.told[pod.key] = Explanation(Reason.NOT_DEMAND, words)
+        elif (age or shape.annotations) and (young := _too_young(pod, snapshot)) is not None:
             wakes.append(young[0])
             found.told[pod.key] = Explanation(Reason.TOO_YOUNG, young[1])
-        elif (why := quota.blocks(pod)) is not None:
+        elif pod.message and (why := quota.blocks(pod)) is not None:
             found.told[pod.key] = why
         elif gang is None and shape.owner_uid in incomplete:
             found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
-        elif shared and not uses_accelerator(shape.requests, declared):
+        elif shared and not whole:
             sharing.append(pod)
         elif not shape.has_claims:
             found.pods.append(pod)
@@ -108,29 +120,30 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     return found
 
 
-def _no_demand(pod: Pod, snapshot: Snapshot, sibling_waits: bool) -> Explanation | None:
-    """Why a waiting pod that asks for GPUs is none of our business, or not yet."""
-    shape, policy = pod.shape, snapshot.policy
+def _never_demand(shape: PodShape, namespace: str, policy: Policy) -> str:
+    """Why waiting pods of this shape that ask for GPUs are none of our business, if they are not."""
     if shape.annotations.get(names.POD_IGNORE) == "true":
-        words = f"the pod says {names.POD_IGNORE}=true"
-    elif shape.scheduler not in policy.scheduler_names:
+        return f"the pod says {names.POD_IGNORE}=true"
+    if shape.scheduler not in policy.scheduler_names:
         allowed = ", ".join(policy.scheduler_names)
-        words = f"its scheduler is {shape.scheduler}; planning.scheduler_names allows {allowed}"
-    elif pod.namespace in policy.ignore_namespaces:
-        words = f"planning.ignore_namespaces contains {pod.namespace}"
-    elif shape.priority < policy.priority_cutoff:
-        words = f"its priority {shape.priority} is below planning.priority_cutoff ({policy.priority_cutoff})"
-    elif pod.deleting_at is not None:
-        words = "the pod is being deleted"
-    elif pod.gated:
-        words = "the pod is held back by its scheduling gates"
-    elif pod.nominated:
-        words = f"the scheduler makes place for it on node {pod.nominated} by preemption"
-    elif pod.unschedulable_since is None and not sibling_waits:
-        words = "the scheduler has not called it unschedulable"
-    else:
-        return None
-    return Explanation(Reason.NOT_DEMAND, words)
+        return f"its scheduler is {shape.scheduler}; planning.scheduler_names allows {allowed}"
+    if namespace in policy.ignore_namespaces:
+        return f"planning.ignore_namespaces contains {namespace}"
+    if shape.priority < policy.priority_cutoff:
+        return f"its priority {shape.priority} is below planning.priority_cutoff ({policy.priority_cutoff})"
+    return ""
+
+
+def _not_yet_demand(pod: Pod, sibling_waits: bool) -> str:
+    if pod.deleting_at is not None:
+        return "the pod is being deleted"
+    if pod.gated:
+        return "the pod is held back by its scheduling gates"
+    if pod.nominated:
+        return f"the scheduler makes place for it on node {pod.nominated} by preemption"
+    if pod.unschedulable_since is None and not sibling_waits:
+        return "the scheduler has not called it unschedulable"
+    return ""
 
 
 def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:

@@ -26,6 +26,7 @@ class Ask:
     kind: int  # equal for pods that fit the same nodes
     profile: int  # equal for pods that differ in amounts only
     needs: Resources  # its requests and its place among the node's pods
+    size: int  # equal for pods that need the same
     scarce: tuple[str, int]  # the accelerator that it asks the most of
     gang: Gang | None = None  # placed together or not at all
 
@@ -56,6 +57,7 @@ def asks(
     """Pods that differ in labels which no rule looks at are alike."""
     profiles: dict[bytes, int] = {}
     kinds: dict[bytes, int] = {}
+    sizes: dict[bytes, tuple[dict[str, int], int, tuple[str, int]]] = {}
     shapes: dict[tuple[int, str], tuple[PodShape, Ask]] = {}
     found = []
     for pod in pods:
@@ -78,15 +80,19 @@ def asks(
                 seen = sorted((key, value) for key, value in shape.labels.items() if key in watched)
                 text += msgspec.json.encode((seen, shape.affinity, shape.anti_affinity, shape.spreads))
             profile = profiles.setdefault(text, len(profiles))
-            kind = kinds.setdefault(text + msgspec.json.encode(shape.requests), len(kinds))
-            wanted = [(n, u) for n, u in sorted(shape.requests.items()) if is_accelerator(n, declared)]
-            scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
-            needs = {name: units for name, units in with_place(shape.requests).items() if units}
-            known = shapes[(id(shape), own)] = (shape, Ask(pod, kind, profile, needs, scarce))
+            amounts = msgspec.json.encode(shape.requests)
+            kind = kinds.setdefault(text + amounts, len(kinds))
+            size = sizes.get(amounts)
+            if size is None:
+                wanted = [(n, u) for n, u in sorted(shape.requests.items()) if is_accelerator(n, declared)]
+                scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
+                needs = {name: units for name, units in with_place(shape.requests).items() if units}
+                size = sizes[amounts] = (needs, len(sizes), scarce)
+            known = shapes[(id(shape), own)] = (shape, Ask(pod, kind, profile, *size))
         first = known[1]
         gang = gangs.get(pod.key) if gangs else None
         if first.pod is not pod or gang is not None:
-            first = Ask(pod, first.kind, first.profile, first.needs, first.scarce, gang)
+            first = Ask(pod, first.kind, first.profile, first.needs, first.size, first.scarce, gang)
         found.append(first)
     return found
 

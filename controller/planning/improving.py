@@ -18,7 +18,7 @@ def exchange(made: Workshop) -> None:
         if not machine.inside:
             continue
         offers = made.could_be(machine, shop.possible)
-        options = offers & shop.buyable & shop.holding(machine.used)
+        options = offers & made.buyable & shop.holding(machine.used)
         if shop.best(options) >= machine.offer:
             continue
         options &= made.not_too_large(offers, machine.used)
@@ -26,14 +26,10 @@ def exchange(made: Workshop) -> None:
             offer = shop.best(options)
             if offer >= machine.offer:
                 break
-            old, new = shop.offers[machine.offer], shop.offers[offer]
-            tally.remove(old, machine.inside)
-            if tally.objection(new, machine.inside) is None:
-                tally.add(new, machine.inside)
+            if tally.exchange(shop.offers[machine.offer], shop.offers[offer], machine.inside) is None:
                 machine.offers = options & shop.alike(offer)
                 made.turn(machine, offer)
                 break
-            tally.add(old, machine.inside)
             options &= ~shop.alike(offer)
 
 
@@ -57,7 +53,7 @@ def dissolve(made: Workshop) -> dict[str, Explanation | None]:
                 made.board.take(ask, machine.number)
             why_not[ask.pod.key] = why
             gone.add(id(ask))
-        machine.inside, machine.used = [], {}
+        machine.inside, machine.used, machine.taken = [], {}, None
     if gone:
         made.order = [(ask, machine) for ask, machine in made.order if id(ask) not in gone]
     return why_not
@@ -70,7 +66,7 @@ def spread(made: Workshop, there: Counter[tuple[str, str]]) -> None:
         if not machine.inside:
             continue
         here = shop.offers[machine.offer]
-        options = made.could_be(machine, shop.alike(machine.offer) & shop.buyable)
+        options = made.could_be(machine, shop.alike(machine.offer) & made.buyable)
         options &= shop.holding(machine.used)
         if any(ask.gang is not None and ask.gang.one_location for ask in machine.inside):
             options = 0

@@ -50,6 +50,10 @@ class Tally:
         self.charges = Charges(snapshot)
         self._own = any(is_own(offer) for offer in snapshot.offers)
         self._billing = snapshot.policy.billing
+        limits = self.limits
+        amounts = (limits.gpus, limits.cores, limits.memory_gb, limits.price_per_hour, limits.price_per_month)
+        # Whether one machine in the place of another of its pool is the same to all limits.
+        self._counts_only = not self.charges.limited and all(most is None for most in amounts)
         self.committed = Decimal(0)
         if self.limits.price_per_month is not None:
             self.committed = committed(snapshot)
@@ -97,6 +101,24 @@ class Tally:
             self.committed += sign * reserved(candidate.price, self._billing)
         if inside:
             self.charges.add(candidate, inside, sign)
+
+    def exchange(
+        self, old: Candidate, new: Candidate, inside: Sequence[Ask], more: Sequence[Ask] = ()
+    ) -> Explanation | None:
+        """Another machine for these pods, unless something objects to it for them and some more."""
+        pool = new.pool
+        if self._counts_only and old.pool is pool and pool.max_gpus_total is None and not self._own:
+            was, kind = old.offer.type, new.offer.type
+            self.cores += kind.vcpus - was.vcpus
+            self.memory += kind.memory_gib - was.memory_gib
+            self.price += new.price - old.price
+            self.gpus += kind.gpus - was.gpus
+            self.gpus_of_pool[pool.name] += kind.gpus - was.gpus
+            return None
+        self.remove(old, inside)
+        why = self.objection(new, [*inside, *more])
+        self.add(old if why is not None else new, inside)
+        return why
 
     def join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
         """The pod shares a machine of this run, and its namespace the price."""

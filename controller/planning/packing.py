@@ -18,6 +18,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.planning.attempt import Attempt
 from controller.planning.board import Board, Profile
 from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
 from controller.planning.limits import Tally
 from controller.planning.room import Room
@@ -26,6 +27,7 @@ from controller.planning.workshop import Packing, bits
 
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
+_AGAIN = 8  # more attempts at one packing, at most
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -71,6 +73,34 @@ class Packer:
         return best
 
     def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
+        """Tried again without the machines that would keep others of the packing from being bound."""
+        shut, out = 0, dict[str, Explanation]()
+        packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        hopeless = packing.unplaced.keys()
+        for _ in range(_AGAIN):
+            if not wrong.pods and not wrong.offers & ~shut:
+                break
+            shut |= wrong.offers
+            if not wrong.offers:
+                out |= wrong.pods
+            packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        if shut:
+            packing.bound = True
+            for key, why in packing.unplaced.items():
+                if why is None and key not in hopeless:
+                    packing.unplaced[key] = APART
+        packing.unplaced |= out
+        return packing
+
+    def _attempt(
+        self,
+        pods: Sequence[Ask],
+        tally: Tally,
+        board: Board,
+        least: int,
+        shut: int,
+        out: Mapping[str, Explanation],
+    ) -> tuple[Packing, Late]:
         policy = self._snapshot.policy
         elsewhere: Counter[tuple[str, str]] | None = None
         if policy.spread_locations:
@@ -88,11 +118,13 @@ class Packer:
             cheapest=self._cheapest_first,
             seated=self._seated,
             elsewhere=elsewhere,
+            shut=shut,
         )
-        attempt.run(pods)
+        attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
         packing = attempt.result()
+        wrong = late(attempt, bound=packing.bound)
         attempt.undo()
-        return packing
+        return packing, wrong
 
     def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
         ours, theirs = self._left(best, pods), self._left(other, pods)
@@ -124,8 +156,8 @@ def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
     if not pods or not any(profile.ruled for profile in board.profiles.values()):
         return list(pods)
     strictness = {number: _strictness(profile) for number, profile in board.profiles.items()}
-    shares = _shares(pods)
-    small = _SMALL * sum(sum(shares[ask.kind].values()) for ask in pods) / len(pods)
+    sizes = _sizes(pods)
+    small = _SMALL * sum(sizes[ask.size][0] for ask in pods) / len(pods)
     found: list[Ask] = []
     at = 0
     while at < len(pods):
@@ -144,9 +176,7 @@ def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:
                 end += 1
         turns: dict[int, list[tuple[float, str, Ask]]] = {}
         for ask in pods[at:end]:
-            share, strict = shares[ask.kind], strictness[ask.profile]
-            size = sum(share.values())
-            most = max(share, key=lambda name: share[name], default="")
+            (size, most), strict = sizes[ask.size], strictness[ask.profile]
             turn = strict if strict == 0 or size > small else _LAST
             turns.setdefault(turn, []).append((size, most, ask))
         for turn in sorted(turns):
@@ -172,17 +202,21 @@ def _taking_turns(some: Sequence[tuple[float, str, Ask]]) -> list[Ask]:
     return [ask for _, _, ask in sorted(line, key=lambda one: one[:2])]
 
 
-def _shares(pods: Sequence[Ask]) -> dict[int, dict[str, float]]:
-    """By kind: how much of what all ask for is its own, of resources that they do not all ask alike."""
-    kinds = {ask.kind: ask.needs for ask in pods}
-    count = Counter(ask.kind for ask in pods)
+def _sizes(pods: Sequence[Ask]) -> dict[int, tuple[float, str]]:
+    """By size: its part of what all ask for, of resources that they do not all ask alike; and of what the most."""
+    every = {ask.size: ask.needs for ask in pods}
+    count = Counter(ask.size for ask in pods)
     total: dict[str, int] = {}
-    for kind, needs in kinds.items():
+    for size, needs in every.items():
         for name, units in needs.items():
-            total[name] = total.get(name, 0) + units * count[kind]
-    first = next(iter(kinds.values()), {})
-    differ = [n for n in sorted(total) if any(needs.get(n, 0) != first.get(n, 0) for needs in kinds.values())]
-    return {kind: {n: needs.get(n, 0) / total[n] for n in differ} for kind, needs in kinds.items()}
+            total[name] = total.get(name, 0) + units * count[size]
+    first = next(iter(every.values()), {})
+    differ = [n for n in sorted(total) if any(needs.get(n, 0) != first.get(n, 0) for needs in every.values())]
+    found = {}
+    for size, needs in every.items():
+        parts = {name: needs.get(name, 0) / total[name] for name in differ}
+        found[size] = (sum(parts.values()), max(parts, key=parts.__getitem__, default=""))
+    return found
 
 
 def _strictness(profile: Profile) -> int:

@@ -11,7 +11,6 @@ from collections import Counter
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from controller.planning.board import Board
-from controller.planning.fit import Ask
 from controller.planning.packing import Packing
 from controller.planning.shop import Shop
 
@@ -24,34 +23,39 @@ def price_floor(packing: Packing, shop: Shop, board: Board) -> Decimal:
     """Dollars an hour, rounded down, but never above the price of the packing."""
     count = Counter(ask.kind for ask, _ in packing.order)
     first = {ask.kind: ask for ask, _ in packing.order}
+    cheapest: dict[int, tuple[int, dict[str, tuple[int, int]]]] = {}  # by offers
     by_resource: dict[str, int] = {}
     dearest = 0
     for kind, ask in first.items():
-        whole, shares = _cheapest(ask, shop, board)
+        offers = board.profiles[ask.profile].offers & shop.buyable & shop.holding(ask.needs)
+        found = cheapest.get(offers)
+        if found is None:
+            found = cheapest[offers] = _cheapest(offers, shop)
+        whole, by = found
         dearest = max(dearest, whole)
-        for name, share in shares.items():
+        for name, units in ask.needs.items():
+            if name not in by:
+                continue
+            price, free = by[name]
+            share = price * units * _FINE // free
             by_resource[name] = by_resource.get(name, 0) + (share + 1) * count[kind]
     sums = max(by_resource.values(), default=0) // _FINE
     least = (Decimal(max(sums, dearest)) / _BILLION).quantize(_CENT, ROUND_FLOOR)
     return min(least, packing.price.quantize(_CENT, ROUND_CEILING))
 
 
-def _cheapest(ask: Ask, shop: Shop, board: Board) -> tuple[int, dict[str, int]]:
-    """The price of the cheapest machine that holds it, and by resource of its cheapest share of any machine."""
-    offers = board.profiles[ask.profile].offers & shop.buyable & shop.holding(ask.needs)
+def _cheapest(offers: int, shop: Shop) -> tuple[int, dict[str, tuple[int, int]]]:
+    """The least price of these; and by resource the price and amount of the one whose unit costs the least."""
     whole = -1
-    shares: dict[str, int] = {}
-    seen: set[tuple[int, int]] = set()
-    while offers:
-        bit = offers & -offers
-        offers ^= bit
-        number = bit.bit_length() - 1
-        price, free = shop.price[number], shop.free[number]
-        if (price, id(free)) in seen:
+    by: dict[str, tuple[int, int]] = {}
+    for price, free, bits in shop.sizes:
+        if not bits & offers:
             continue
-        seen.add((price, id(free)))
         whole = price if whole < 0 else min(whole, price)
-        for name, units in ask.needs.items():
-            share = price * units * _FINE // free[name]
-            shares[name] = min(share, shares.get(name, share))
-    return max(0, whole), shares
+        for name, units in free.items():
+            if units <= 0:
+                continue
+            known = by.get(name)
+            if known is None or price * known[1] < known[0] * units:
+                by[name] = (price, units)
+    return max(0, whole), by

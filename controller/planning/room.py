@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from controller.domain.cloudthings import Offer
 from controller.domain.kube import Pod, Taint
 from controller.domain.machine import Machine
-from controller.domain.plan import Snapshot
+from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, is_accelerator, subtract
@@ -138,3 +138,11 @@ def has_room_when_empty(ask: Ask, room: Room, daemons: Resources, allocatable: R
     """Whether the pod would fit this room if nothing but its daemons ran there."""
     free = subtract({PODS: predict.MAX_PODS, **allocatable}, daemons)
     return enough(ask.needs, free) and admitted(ask.pod.shape, room.name, room.labels, room.taints)
+
+
+def launch(room: Room, reason: str) -> Launch:
+    if room.offer is None or room.pool is None:
+        raise ValueError(f"room {room.name} is not a new machine")
+    return Launch(
+        pool=room.pool.name, offer=room.offer, pods=tuple(pod.key for pod in room.pods), reason=reason
+    )

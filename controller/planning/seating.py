@@ -7,7 +7,8 @@ machine would.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from controller.domain import names
 from controller.domain.plan import Explanation
@@ -17,11 +18,21 @@ from controller.planning.board import Board, Profile
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
 from controller.planning.shop import Shop
+from controller.planning.sizes import Gate
 from controller.planning.workshop import New, Workshop
 
 _SAMPLE = 10  # machines that are priced exactly before one of them grows
 _LOST = 0.5  # of its price, what is left over on a machine in one resource only
 _PARTS = 4  # of what a pod needs, by which machines are told apart that nearly hold it
+
+
+@dataclass(slots=True)
+class _Appetite:
+    """What pods of one size lack on a machine that has to grow."""
+
+    parts: list[Gate]  # machines that hold less and less of it
+    scarce: list[tuple[str, int, float, list[int], list[int]]]  # what machines differ in
+    others: Resources
 
 
 class Seating(Workshop):
@@ -36,7 +47,8 @@ class Seating(Workshop):
         self._cheapest = cheapest
         self._zone: str | None = None  # where a gang has to be
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
-        self._fitting: dict[int, int] = {}  # by kind
+        self._fitting: dict[int, tuple[Gate, int]] = {}  # by size: machines, and offers, that hold it
+        self._appetites: dict[int, _Appetite] = {}  # by size
         self._within: dict[int, int] = {}  # by kind: what is not too large
 
     def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
@@ -53,18 +65,24 @@ class Seating(Workshop):
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
             among &= ~board.free_ports(profile)
+        known = self._fitting.get(ask.size)
+        if known is None:
+            known = self._fitting[ask.size] = (board.sizes.gate(ask.needs), shop.holding(ask.needs))
+        gate, holding = known
         if among:
-            now = board.sizes.holding(ask.needs, among)
+            now = among
+            for sets, at in gate:
+                now &= sets[at]
             while now:
                 bit = now & -now
                 now ^= bit
                 if self._sit(ask, profile, self.at[bit.bit_length() - 1], offers):
                     return None
-        fitting = self._fits(ask, profile) & fresh & shop.buyable
+        fitting = profile.offers & holding & fresh & self.buyable
         if fitting and profile.special:
             fitting = board.offers_specially(profile, fitting)
         objection: Explanation | None = None
-        if fitting and self._any_size:
+        if fitting and self._any_size and not shop.one_size:
             within = self._within.get(ask.kind)
             if within is None:
                 within = self._within[ask.kind] = self.not_too_large(profile.offers, ask.needs)
@@ -117,12 +135,18 @@ class Seating(Workshop):
             alike = best or alike
         return self.shop.best(alike)
 
-    def _fits(self, ask: Ask, profile: Profile) -> int:
-        """The offers on which the pod would run alone."""
-        known = self._fitting.get(ask.kind)
-        if known is None:
-            known = self._fitting[ask.kind] = profile.offers & self.shop.holding(ask.needs)
-        return known
+    def _appetite(self, ask: Ask) -> _Appetite:
+        shop, needs, sizes = self.shop, ask.needs, self.board.sizes
+        parts = [
+            {n: units * (_PARTS - part) // _PARTS for n, units in needs.items()}
+            for part in range(1, _PARTS + 1)
+        ]
+        found = self._appetites[ask.size] = _Appetite(
+            [sizes.gate(part) for part in parts],
+            [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()],
+            {name: units for name, units in needs.items() if name not in shop.worth},
+        )
+        return found
 
     def _sit(self, ask: Ask, profile: Profile, machine: New, offers: int) -> bool:
         """Join a machine as it is now."""
@@ -170,68 +194,71 @@ class Seating(Workshop):
                 options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
         return None, objection
 
-    def _sample(self, needs: Resources, among: int) -> Iterator[New]:
+    def _sample(self, parts: Sequence[Gate], among: int) -> list[New]:
         """Those that lack the least first."""
-        share = near = looked = 0
-        while looked < _SAMPLE:
-            while not near and share < _PARTS:
-                share += 1
-                part = {name: units * (_PARTS - share) // _PARTS for name, units in needs.items()}
-                near = self.board.sizes.holding(part, among)
-                among &= ~near
-            if not near:
-                return
-            bit = near & -near
-            near ^= bit
-            looked += 1
-            yield self.at[bit.bit_length() - 1]
+        found: list[New] = []
+        for gate in parts:
+            near = among
+            for sets, at in gate:
+                near &= sets[at]
+            among ^= near
+            while near:
+                bit = near & -near
+                near ^= bit
+                found.append(self.at[bit.bit_length() - 1])
+                if len(found) == _SAMPLE:
+                    return found
+        return found
 
     def _grow(self, ask: Ask, profile: Profile, growing: int, offers: int, chosen: int | None) -> bool:
         """Let the machine grow that it costs least, if its price rises by no more than another machine costs.
 
         What a machine has left of all resources is of use to other pods; of one only, it is half lost.
         """
-        shop, needs = self.shop, ask.needs
-        scarce = [(name, needs.get(name, 0), each, *shop.steps(name)) for name, each in shop.worth.items()]
-        others = {name: units for name, units in needs.items() if name not in shop.worth}
+        appetite = self._appetites.get(ask.size) or self._appetite(ask)
+        shop, scarce, others = self.shop, appetite.scarce, appetite.others
         board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
-        most = shop.price[chosen] * 1001 // 1000 if chosen is not None else None
+        prices, frees = shop.price, shop.free
+        most = prices[chosen] * 1001 // 1000 if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
-        allowed = profile.offers & offers & shop.buyable
-        for machine in self._sample(needs, growing):
+        allowed = profile.offers & offers & self.buyable
+        for machine in self._sample(appetite.parts, growing):
             left = machine.offers & allowed
             if not left:
                 if not machine.offers & profile.offers:
                     key = profile.offers
                     self._no_use[key] = self._no_use.get(key, 0) | 1 << machine.number
                 continue
-            used = machine.used
-            for name, units, _, levels, offered in scarce:
-                amount = units + used.get(name, 0)
-                if not amount:
-                    continue
-                at = bisect_left(levels, amount)
-                if at == len(levels):
-                    left = 0
-                    break
-                left &= offered[at]
-            if not left or (others and not enough(others, board_free[machine.number])):
+            taken = machine.taken
+            if taken is None:
+                used = machine.used
+                taken = machine.taken = [used.get(name, 0) for name in shop.worth]
+            for (_, units, _, levels, offered), there in zip(scarce, taken, strict=True):
+                if amount := units + there:
+                    at = bisect_left(levels, amount)
+                    if at == len(levels):
+                        left = 0
+                        break
+                    left &= offered[at]
+            if not left:
                 continue
             offer = (left & -left).bit_length() - 1
-            rise = shop.price[offer] - shop.price[machine.offer]
+            rise = prices[offer] - prices[machine.offer]
             if most is not None and rise > most:
                 continue
-            free, there = shop.free[offer], board_free[machine.number]
-            before = after = dearest
-            for name, units, each, _, _ in scarce:
-                if not units:
-                    continue
-                if (was := there.get(name, 0) * each) < before:
-                    before = was
-                if (rest := (free.get(name, 0) - used.get(name, 0) - units) * each) < after:
+            free, before, after = frees[offer], dearest, dearest
+            for (name, units, each, _, _), there in zip(scarce, taken, strict=True):
+                if units and (rest := (free.get(name, 0) - there - units) * each) < after:
                     after = rest
-            cost = rise + _LOST * (before - after)
-            if best is None or cost < best[0]:
+            cost = rise - _LOST * after
+            if best is not None and cost >= best[0]:
+                continue
+            left_now = board_free[machine.number]
+            for name, units, each, _, _ in scarce:
+                if units and (was := left_now.get(name, 0) * each) < before:
+                    before = was
+            cost += _LOST * before
+            if (best is None or cost < best[0]) and enough(others, left_now):
                 best = (cost, machine, offer, left)
         if best is None:
             return False
@@ -240,11 +267,7 @@ class Seating(Workshop):
         kind = (new.pool.name, new.offer.type.name)
         if profile.special and not self.board.fits_specially(profile, machine.number, kind, offer):
             return False
-        self.tally.remove(old, machine.inside)
-        if self.tally.objection(new, [*machine.inside, ask]) is not None:
-            self.tally.add(old, machine.inside)
+        if self.tally.exchange(old, new, machine.inside, [ask]) is not None:
             return False
-        self.tally.add(new, machine.inside)
-        self.turn(machine, offer)
-        self.add(ask, profile, machine, left)
+        self.grow(ask, profile, machine, offer, left)
         return True

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from controller.planning.board import Profile
 from controller.planning.census import Census
 from controller.planning.fit import Ask, enough
+from controller.planning.sizes import Gate
 from controller.planning.workshop import New, Workshop
 
 _MOVES = 8  # at most, for one step
@@ -24,13 +25,14 @@ class Shedding:
         for number, (ask, _) in enumerate(made.order):
             for spreading in made.board.profiles[ask.profile].spreads:
                 self._counted_until[spreading.census] = number
+        self._gates: dict[int, Gate] = {}  # by size
         self._near: dict[tuple[int, tuple[str | None, ...]], int] = {}
 
     def run(self) -> None:
         made = self._made
         machines = [machine for machine in made.machines if machine.grows and len(machine.inside) > 1]
         for machine in machines:
-            possible = made.could_be(machine, made.shop.buyable)
+            possible = made.could_be(machine, made.buyable)
             while len(machine.inside) > 1 and self._step(machine, possible):
                 pass
 
@@ -62,6 +64,8 @@ class Shedding:
     def _to_any(self, machine: New, smaller: int, over: Mapping[str, int]) -> bool:
         """A pod or a few, to where there is room for them."""
         made = self._made
+        if over and not self._could(machine, over):
+            return False
         moved: list[tuple[Ask, New]] = []
         missing = dict(over)
         tried: set[int] = set()
@@ -90,12 +94,33 @@ class Shedding:
             tally.join(shop.offers[target.offer], [one for one in target.inside if one is not ask], ask)
         return True
 
+    def _could(self, machine: New, over: Mapping[str, int]) -> bool:
+        """Whether so much could go at all: by amounts alone, each pod as if it were the only one."""
+        among = self._made.growing & ~(1 << machine.number)
+        sizes, gates = self._made.board.sizes, self._gates
+        missing = dict(over)
+        for ask in machine.inside:
+            gate = gates.get(ask.size)
+            if gate is None:
+                gate = gates[ask.size] = sizes.gate(ask.needs)
+            fits = among
+            for sets, at in gate:
+                fits &= sets[at]
+            if not fits:
+                continue
+            for name in missing:
+                missing[name] -= ask.needs.get(name, 0)
+            if max(missing.values()) <= 0:
+                return True
+        return False
+
     # -- moving
 
     def _put(self, ask: Ask, here: New, there: New) -> None:
         made = self._made
         made.board.take(ask, here.number)
         here.inside.remove(ask)
+        here.taken = there.taken = None
         for name, units in ask.needs.items():
             here.used[name] -= units
             there.used[name] = there.used.get(name, 0) + units

@@ -131,6 +131,14 @@ class Shop:
         return self._levels[name], self._sets[name]
 
     @cached_property
+    def sizes(self) -> list[tuple[int, dict[str, int], int]]:
+        """The prices and what is free at them, each told once, with the offers that are so."""
+        found: dict[tuple[int, int], int] = {}
+        for number, (price, free) in enumerate(zip(self.price, self.free, strict=True)):
+            found[(price, id(free))] = found.get((price, id(free)), 0) | 1 << number
+        return [(price, self.free[self.best(bits)], bits) for (price, _), bits in found.items()]
+
+    @cached_property
     def dearest(self) -> int:
         return max(self.price, default=0)
 

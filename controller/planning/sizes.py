@@ -21,6 +21,10 @@ def levels_of(amounts: Iterable[int]) -> list[int]:
     return sorted({distinct[int(n * step)] for n in range(_LEVELS)})
 
 
+# Sets of places, and which of them: by the level of one amount each.
+Gate = tuple[tuple[list[int], int], ...]
+
+
 class Sizes:
     """`levels` are ascending amounts by resource; what nobody asks for is not indexed."""
 
@@ -46,8 +50,8 @@ class Sizes:
             return
         del self._at[places:]
         kept = (1 << places) - 1
-        for name, sets in self._sets.items():
-            self._sets[name] = [of & kept for of in sets]
+        for sets in self._sets.values():
+            sets[:] = [of & kept for of in sets]
 
     def pop(self) -> None:
         """Forget the last place."""
@@ -74,6 +78,21 @@ class Sizes:
         else:
             for level in range(was, now):
                 sets[level] |= bit
+
+    def gate(self, needs: Mapping[str, int]) -> Gate:
+        """The needs, looked up once for many questions."""
+        found = []
+        for name, units in needs.items():
+            at = bisect_right(self._levels[name], units) - 1
+            if at >= 0:
+                found.append((self._sets[name], at))
+        return tuple(found)
+
+    @staticmethod
+    def through(gate: Gate, among: int) -> int:
+        for sets, at in gate:
+            among &= sets[at]
+        return among
 
     def holding(self, needs: Mapping[str, int], among: int) -> int:
         """Places among these that hold the needs, or nearly."""

@@ -34,6 +34,7 @@ class New:
     grows: bool
     used: dict[str, int] = field(default_factory=dict)
     inside: list[Ask] = field(default_factory=list)
+    taken: list[int] | None = None  # of what machines differ in, side by side; None: to be summed up anew
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Packing:
     order: list[tuple[Ask, int]] = field(default_factory=list)  # who was seated when, and in which room
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
     together: dict[str, int] = field(default_factory=dict)  # by gang that failed: how many got a place
+    bound: bool = False  # to its machines: with others, some pods would not be spread evenly
 
     @property
     def gpus(self) -> int:
@@ -58,6 +60,7 @@ class Packing:
 class Workshop:
     def __init__(self, shop: Shop, board: Board, tally: Tally, overshoot: int) -> None:
         self.shop, self.board, self.tally = shop, board, tally
+        self.buyable = shop.buyable  # and not kept from this packing
         self._overshoot = overshoot
         self.machines: list[New] = []  # in the order in which they were opened
         self.at: dict[int, New] = {}  # by place on the board
@@ -100,23 +103,21 @@ class Workshop:
         shop = self.shop
         candidate = shop.offers[offer]
         grows = candidate.gpus == 0
-        machine = New(_NOWHERE, offers if grows else offers & shop.alike(offer), offer, grows)
+        left = offers if grows else offers & shop.alike(offer)
+        machine = New(_NOWHERE, left, offer, grows, dict(ask.needs), [ask])
         self.machines.append(machine)
+        self.order.append((ask, machine))
         self.tally.add(candidate, [ask])
-        if self._leaves and not grows:
-            machine.used = dict(ask.needs)
-            machine.inside.append(ask)
-            self.order.append((ask, machine))
-            free = self._left(machine)
-            if not self._full(free):
-                machine.number = self.board.open(free, offer)
-                self.at[machine.number] = machine
+        free = self._left(machine)
+        if self._leaves and not grows and self._full(free):
             return
-        machine.number = self.board.open(dict(shop.free[offer]), offer)
-        self.at[machine.number] = machine
+        number = machine.number = self.board.open(free, offer)
+        self.at[number] = machine
         if grows:
-            self.growing |= 1 << machine.number
-        self.add(ask, profile, machine, machine.offers)
+            self.growing |= 1 << number
+        for key in profile.pins:
+            machine.offers &= self.board.pin(number, key, offer)
+        self.board.seat(profile, number)
 
     def add(self, ask: Ask, profile: Profile, machine: New, left: int) -> None:
         board = self.board
@@ -124,7 +125,7 @@ class Workshop:
             left &= board.pin(machine.number, key, machine.offer)
         if machine.inside:
             self.tally.join(self.shop.offers[machine.offer], machine.inside, ask)
-        machine.offers = left
+        machine.offers, machine.taken = left, None
         used = machine.used
         for name, units in ask.needs.items():
             used[name] = used.get(name, 0) + units
@@ -133,6 +134,22 @@ class Workshop:
         board.put(ask, machine.number)
         if self._leaves and not machine.grows and not self._kept and self._full(board.free[machine.number]):
             self._off(machine)
+
+    def grow(self, ask: Ask, profile: Profile, machine: New, offer: int, left: int) -> None:
+        """The pod joins, and the machine becomes this offer. The tally knows of it."""
+        board, number = self.board, machine.number
+        self._is_now(machine, offer)
+        for key in profile.pins:
+            left &= board.pin(number, key, offer)
+        self.tally.join(self.shop.offers[offer], machine.inside, ask)
+        machine.offers, machine.taken = left, None
+        used = machine.used
+        for name, units in ask.needs.items():
+            used[name] = used.get(name, 0) + units
+        machine.inside.append(ask)
+        self.order.append((ask, machine))
+        board.resize(number, self._left(machine))
+        board.seat(profile, number)
 
     def _off(self, machine: New) -> None:
         del self.at[machine.number]
@@ -148,11 +165,27 @@ class Workshop:
         if old is not new:
             self.tally.remove(old, machine.inside)
             self.tally.add(new, machine.inside)
+        self._is_now(machine, offer)
+
+    def _is_now(self, machine: New, offer: int) -> None:
+        """Whom other pods' rules count there may hang on what the machine is."""
         machine.offer = offer
+        board, number = self.board, machine.number
+        censuses = board.counted_otherwise(number, offer) if number != _NOWHERE else ()
+        if not censuses:
+            return
+        profiles = [board.profiles[ask.profile] for ask in machine.inside]
+        for profile in profiles:
+            board.unseat(profile, number)
+        for census in censuses:
+            if census.eligible is not None:
+                census.eligible ^= 1 << number
+        for profile in profiles:
+            board.seat(profile, number)
 
     def turn(self, machine: New, offer: int) -> None:
         """Another machine. The tally is told by whoever asked it whether it may be."""
-        machine.offer = offer
+        self._is_now(machine, offer)
         if machine.number != _NOWHERE:
             self.board.resize(machine.number, self._left(machine))
 
@@ -210,6 +243,7 @@ class Workshop:
             if machine.number != _NOWHERE:
                 self.board.take(ask, machine.number)
             machine.inside.remove(ask)
+            machine.taken = None
             for name, units in ask.needs.items():
                 machine.used[name] -= units
             if not machine.inside:

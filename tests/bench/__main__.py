@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -19,7 +20,7 @@ from controller.sandbox.bench.planner import measure as production
 from controller.sandbox.bench.planner import optimum
 from tests.bench import beside, checked, parts
 from tests.e2e.controlplane.bench import rows
-from tests.e2e.controlplane.bench.rows import Part
+from tests.e2e.controlplane.bench.rows import Part, Row
 from tests.e2e.programs import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -30,7 +31,7 @@ KARPENTER, GPU = (1000, 5000, 10000), (1000, 5000, 10000, 50000)
 def main() -> int:
     asked = _asked()
     began = time.monotonic()
-    found = [part for name in asked.only for part in _part(name, asked)]
+    found = [_whole_or_told(name, asked) for name in asked.only]
     load = os.getloadavg()[2]
     about = measured_on() | {"at": datetime.now(UTC).isoformat(timespec="minutes"), "load": round(load, 1)}
     cores = os.cpu_count() or 1
@@ -62,6 +63,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--no-karpenter", action="store_true", help="do not measure Karpenter beside it")
     parser.add_argument("--instances", type=int, default=500, help="that are compared with their optimum")
     parser.add_argument("--seconds", type=float, default=20, help="at most, for each of these")
+    parser.add_argument("--minutes", type=float, default=6, help="at most, for all of these together")
     parser.add_argument("--runs", type=int, default=3, help="of Karpenter's benchmark; the fastest counts")
     asked = parser.parse_args()
     if asked.write and (asked.small or asked.only != names):
@@ -69,24 +71,48 @@ def _asked() -> argparse.Namespace:
     return asked
 
 
-def _part(name: str, asked: argparse.Namespace) -> list[Part]:
+def _whole_or_told(name: str, asked: argparse.Namespace) -> Part:
+    """A part that fails is a goal missed, and no reason to lose the others."""
+    try:
+        return _part(name, asked)
+    except Exception as trouble:  # noqa: BLE001  (whatever it is, it is told)
+        traceback.print_exc()
+        return parts.failed(name, trouble)
+
+
+def _part(name: str, asked: argparse.Namespace) -> Part:
+    missing: list[Row] = []
     match name:
         case "karpenter":
             sizes = KARPENTER[:1] if asked.small else KARPENTER
-            ours = {pods: _measured("karpenter", pods) for pods in sizes}
+            ours = _each("karpenter", sizes, missing)
             theirs: beside.Figures = {}
             if not asked.no_karpenter:
                 _say("Karpenter's own benchmark")
                 theirs = beside.measured(sizes, 1 if asked.small else asked.runs)
-            return [parts.karpenter(ours, theirs, beside.version(), asked.runs)]
+            found = parts.karpenter(ours, theirs, beside.version(), asked.runs)
         case "gpu":
-            sizes = GPU[:1] if asked.small else GPU
-            return [parts.gpu({pods: _measured("gpu", pods) for pods in sizes})]
+            found = parts.gpu(_each("gpu", GPU[:1] if asked.small else GPU, missing))
         case _:
             instances = 10 if asked.small else asked.instances
             _say(f"{instances} instances against their optimum")
-            found = optimum.measure(range(1, instances + 1), asked.seconds)
-            return [parts.optimum(found, asked.seconds)]
+            gaps = optimum.measure(
+                range(1, instances + 1), asked.seconds, told=_say, at_most=asked.minutes * 60
+            )
+            found = parts.optimum(gaps, asked.seconds)
+    found.rows += missing
+    return found
+
+
+def _each(name: str, sizes: Iterable[int], missing: list[Row]) -> dict[int, parts.Run]:
+    found: dict[int, parts.Run] = {}
+    for pods in sizes:
+        try:
+            found[pods] = _measured(name, pods)
+        except Exception as trouble:  # noqa: BLE001  (whatever it is, it is told)
+            traceback.print_exc()
+            missing.append(parts.not_measured(f"{name}_{pods}", f"{pods:,} pods", trouble))
+    return found
 
 
 def _measured(name: str, pods: int) -> parts.Run:

@@ -37,7 +37,11 @@ def measured(sizes: Iterable[int], runs: int) -> Figures:
     chosen = "|".join(map(str, sizes))
     words = [str(program), "-test.run", "XXX", "-test.bench", f"Scheduling({chosen})$"]
     words += ["-test.benchtime", "1x", "-test.count", str(runs), "-test.timeout", f"{RUN_LIMIT}s"]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=RUN_LIMIT + 60, check=False)
+    try:
+        ran = subprocess.run(words, capture_output=True, text=True, timeout=RUN_LIMIT + 60, check=False)
+    except (subprocess.SubprocessError, OSError) as trouble:
+        _say(f"Karpenter's benchmark came to no end: {trouble}")
+        return {}
     if ran.returncode:
         _say(f"Karpenter's benchmark failed: {ran.stdout[-500:]}{ran.stderr[-500:]}")
     return parsed(ran.stdout)

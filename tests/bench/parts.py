@@ -83,8 +83,13 @@ def gpu(ours: Mapping[int, Run]) -> Part:
 
 
 def optimum(found: Mapping[str, Any], seconds: float = 20) -> Part:
+    note = f"{found['proven']} proven"
+    if found.get("at_length"):
+        note += (
+            f"; {found['at_length']} that were not at once, the widest gaps first, had up to {seconds:g} s"
+        )
     rows = [
-        Row("optimum_instances", "instances", found["instances"], note=f"{found['proven']} proven"),
+        Row("optimum_instances", "instances", found["instances"], note=note),
         Row("optimum_unplaced", "pods without a place", found["unplaced"], exactly=0),
     ]
     for strategy, goals in (("cheapest", (MEAN_GAP, WORST_GAP)), ("smallest", (None, None))):
@@ -119,10 +124,20 @@ def optimum(found: Mapping[str, Any], seconds: float = 20) -> Part:
             )
     about = (
         "Seeded GPU instances of 5 to 60 pods and 12 to 40 offers, no nodes, each solved as an integer programme with "
-        f"HiGHS for at most {seconds:g} s; one that is not proven is compared with the solver's bound, which no "
-        "solution reaches."
+        f"HiGHS for at most {seconds:g} s, as long as the time for all of them allows; one that is not proven is compared "
+        "with the solver's bound, which no solution reaches."
     )
     return Part("optimum", "Gap to the exact optimum", about, rows)
+
+
+def failed(name: str, trouble: Exception) -> Part:
+    """What is told of a part that came to no end."""
+    return Part(name, name.capitalize(), "It came to no end.", [not_measured(name, "all of it", trouble)])
+
+
+def not_measured(key: str, what: str, trouble: Exception) -> Row:
+    words = " ".join(f"{type(trouble).__name__}: {trouble}".split())
+    return Row(f"{key}_ended", f"{what}: measurements that failed", 1, exactly=0, note=words[:200])
 
 
 def _common(key: str, pods: int, run: Run, seconds: float | None) -> list[Row]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import pytest
+
+from tests.bench import __main__ as program
 from tests.bench import beside, parts
 from tests.bench.parts import Run
 
@@ -53,6 +57,30 @@ def test_one_machine_more_a_higher_price_or_a_slower_plan_is_a_goal_missed() -> 
 def test_without_karpenter_and_without_a_solver_nothing_is_said_about_them() -> None:
     rows = parts.karpenter({1000: _run(price_floor=None)}, {}, "").rows
     assert not {"karpenter_1000_over", "karpenter_1000_faster"} & {row.key for row in rows}
+
+
+def test_a_part_that_fails_is_a_goal_missed_and_the_others_are_still_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measured(name: str, pods: int) -> Run:
+        if name == "karpenter":
+            raise ValueError("no such thing")
+        return _run(seconds=0.1)
+
+    monkeypatch.setattr(program, "_measured", measured)
+    monkeypatch.setattr(sys, "argv", ["bench", "--small", "--no-karpenter", "--only", "karpenter", "gpu"])
+    assert program.main() == 1
+    told = capsys.readouterr()
+    assert "ValueError: no such thing" in told.out
+    assert "1,000 pods: planned in" in told.out
+    assert "missed: karpenter_1000_ended" in told.err
+
+
+def test_a_part_that_cannot_even_begin_is_a_goal_missed() -> None:
+    rows = parts.failed("optimum", RuntimeError("a process\ndied")).rows
+    assert [(row.key, row.holds, row.note) for row in rows] == [
+        ("optimum_ended", False, "RuntimeError: a process died")
+    ]
 
 
 def test_growth_beyond_twelve_times_is_a_goal_missed() -> None:

@@ -14,11 +14,12 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
-from controller.planning import planner
+from controller.planning import drafting
 from controller.planning.demand import gather
 from controller.planning.device_claims import Claims
 from controller.planning.packing import Packer
-from controller.planning.planner import in_order, plan
+from controller.planning.picture import in_order
+from controller.planning.planner import plan
 from tests.planning.worlds import A1, NOW, machine, node, offers, pod, policy, pool, world
 
 OURS = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "3"}
@@ -435,7 +436,7 @@ def test_a_hundred_gangs_that_nothing_helps_are_told_after_two_looks_at_most(
 ) -> None:
     looks: list[int] = []
     packed: list[int] = []
-    drafted, best = planner._draft, Packer.best
+    drafted, best = drafting._draft, Packer.best
 
     def counted(*args: Any) -> Any:
         looks.append(1)
@@ -445,7 +446,7 @@ def test_a_hundred_gangs_that_nothing_helps_are_told_after_two_looks_at_most(
         packed.append(len(pods))
         return best(self, pods, *more)
 
-    monkeypatch.setattr(planner, "_draft", counted)
+    monkeypatch.setattr(drafting, "_draft", counted)
     monkeypatch.setattr(Packer, "best", counting)
     waiting = []
     for number in range(100):

@@ -29,6 +29,8 @@ PODS, OFFERS = (5, 60), (12, 40)
 MOST_SETS = 60_000
 PARTS = (1 / 16, 1 / 4, 1 / 2, 1)  # of the distance to the bound: better solutions first, then the proof
 SAME = 1e-6
+TOLD_EVERY = 50
+QUICK = 2.0  # seconds, in which most are proven that ever are
 _RESOURCES = (GPU, "cpu", "memory")
 
 Column = tuple[float, Pattern]
@@ -167,13 +169,41 @@ def judge(seed: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def measure(seeds: Iterable[int], seconds: float = 20, processes: int = 2) -> dict[str, Any]:
+def measure(
+    seeds: Iterable[int],
+    seconds: float = 20,
+    processes: int = 2,
+    told: Callable[[str], None] | None = None,
+    at_most: float | None = None,
+) -> dict[str, Any]:
+    """`told`: how far it is, in words, now and then.
+
+    `at_most` seconds in all: then every instance has a little time first, and those with the widest gaps all of theirs
+    as long as there is some left.
+    """
     began = time.perf_counter()
+    found: list[dict[str, Any]] = []
+    at_length = 0
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(partial(judge, seconds=seconds), seeds))
+        short = seconds if at_most is None else min(QUICK, seconds)
+        for judged in pool.map(partial(judge, seconds=short), seeds):
+            found.append(judged)
+            if told is not None and len(found) % TOLD_EVERY == 0:
+                told(f"  {len(found)} after {time.perf_counter() - began:.0f} s")
+        number = {each["seed"]: n for n, each in enumerate(found)}
+        again = sorted((each for each in found if not each["proven"]), key=lambda each: -each["cheapest"])
+        while at_most is not None and again and time.perf_counter() - began + seconds <= at_most:
+            some = [each["seed"] for each in again[:processes]]
+            del again[:processes]
+            for judged in pool.map(partial(judge, seconds=seconds), some):
+                found[number[judged["seed"]]] = judged
+            at_length += len(some)
+    if at_most is None:
+        at_length = len(again)
     return {
         "instances": len(found),
         "proven": sum(each["proven"] for each in found),
+        "at_length": at_length,  # of those that a little time did not prove: how many had all of it
         "unplaced": sum(each["unplaced"] for each in found),
         **{strategy: _gaps(found, strategy) for strategy in ("cheapest", "smallest")},
         "of_proven": {

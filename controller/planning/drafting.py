@@ -1,0 +1,185 @@
+"""What would be done for the pods that wait: places on what exists, then machines; before anything is said of it.
+
+A gang that cannot be completed is left out, and the places of its pods are for others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controller.domain import names
+from controller.domain.kube import Pod
+from controller.domain.plan import Explanation, Launch, Snapshot
+from controller.domain.reason import Reason
+from controller.planning import together
+from controller.planning.bargains import bargain
+from controller.planning.board import Board
+from controller.planning.choice import Candidate, candidates
+from controller.planning.default_spreads import with_default_spreads
+from controller.planning.demand import Demand, gather
+from controller.planning.device_claims import Claims, with_devices
+from controller.planning.explain import Question, why_not
+from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
+from controller.planning.hopeless import sort_out
+from controller.planning.in_vain import without_hopeless
+from controller.planning.limit_ranges import with_limit_ranges
+from controller.planning.limits import Tally
+from controller.planning.minimum import TopUp, top_up
+from controller.planning.own import as_if_on_the_way, is_own, only_own
+from controller.planning.packing import Packer, Packing
+from controller.planning.picture import at_paid_prices, in_order
+from controller.planning.placing import Placing, board_of, place
+from controller.planning.protection import paused
+from controller.planning.room import UNNAMED, Room, launch
+from controller.planning.sites import Sites, existing
+
+# Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
+_GANGS_ONE_BY_ONE = 4
+
+
+@dataclass(slots=True)
+class Draft:
+    """What would be done if these gangs were left out."""
+
+    snapshot: Snapshot
+    found: Demand
+    told: dict[str, Explanation]
+    sites: Sites
+    options: list[Candidate]
+    packer: Packer
+    tally: Tally
+    minimum: TopUp
+    board: Board
+    placing: Placing
+    packing: Packing
+    left: list[Ask]
+    first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
+
+
+def draft(snapshot: Snapshot) -> Draft:
+    """The picture must have a pool for each machine of the user's own."""
+    snapshot = in_order(at_paid_prices(snapshot))
+    snapshot = with_limit_ranges(with_default_spreads(snapshot))
+    claims = Claims(snapshot)
+    found = gather(snapshot, claims)
+    snapshot = with_devices(snapshot, claims)
+    first: list[Launch] = []
+    if snapshot.policy.own_first and found.pods and any(is_own(offer) for offer in snapshot.offers):
+        without = _whole(only_own(snapshot), found)
+        first = [launch(room, "") for room in without.packing.rooms]
+        snapshot = as_if_on_the_way(snapshot, first)
+    made = _whole(snapshot, found)
+    made.first = first
+    return made
+
+
+def _whole(snapshot: Snapshot, found: Demand) -> Draft:
+    """No gang of which too few would get a place."""
+    failed: dict[str, Explanation] = {}
+    while True:
+        made = _draft(snapshot, found, failed)
+        broken = _incomplete(made, failed)
+        if not broken:
+            if snapshot.policy.common_strategy == "cheapest":
+                cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
+                made.packing = cheaper or made.packing
+            return made
+        failed |= broken if len(failed) >= _GANGS_ONE_BY_ONE else _of_no_influence(made, broken)
+
+
+def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation]) -> Draft:
+    declared = snapshot.policy.gpu_resources
+    told = dict(found.told)
+    demand = found.pods
+    if failed:
+        out = {key: failed[gang.key] for key, gang in found.gangs.items() if gang.key in failed}
+        told |= out
+        demand = [pod for pod in demand if pod.key not in out]
+    sites = existing(snapshot)
+    options = candidates(snapshot)
+    packer = Packer(snapshot, options)
+    if any(gang.one_location for gang in found.gangs.values()):
+        there = [*sites.ready, *sites.coming, *sites.draining]
+        demand = together.in_one_location(
+            demand,
+            found.gangs,
+            options,
+            snapshot.machines,
+            there,
+            lambda pod, c: runs_on(pod, packer.template(c)),
+        )
+    tally = Tally(snapshot)
+    minimum = top_up(snapshot, packer, options, tally)
+    sites.coming += minimum.rooms
+    for number, room in enumerate(minimum.rooms):  # told apart, as machines are
+        room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
+    watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
+    asking = asks(demand, declared, watched, found.gangs)
+    board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
+    board.offer_number = {id(packer.template(c)): n for n, c in enumerate(packer.shop.offers)}
+    placing = place(asking, sites, declared, board)
+    told |= placing.told
+    for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
+        tally.charges.placed(rooms)
+    free = {room.name: room.free for room in placing.sites.ready}
+    left = without_hopeless(snapshot, placing.left, told, free)
+    if left and paused(snapshot, None, "scale-up"):
+        told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
+        left = []
+    left = together.possible(left, demand, found.gangs, told)
+    seated = Counter(ask.gang.key for ask, _ in placing.order if ask.gang is not None)
+    sorted_out = sort_out(left, board, packer.shop, seated)
+    packing = packer.best(sorted_out.left, tally, board, seated)
+    packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
+    packing.together |= sorted_out.together
+    return Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
+
+
+def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """Gangs of which fewer pods got a place than are of use, with the first thing that is missing."""
+    gangs = {gang.key: gang for gang in made.found.gangs.values() if gang.key not in failed}
+    if not gangs:
+        return {}
+    placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
+    count = Counter(gang.key for key, gang in made.found.gangs.items() if key in placed)
+    waiting = Counter(gang.key for gang in made.found.gangs.values())
+    why: dict[str, Explanation] = {}
+    for ask in made.left:
+        if ask.gang is not None and ask.pod.key in made.packing.unplaced and ask.gang.key not in why:
+            why[ask.gang.key] = why_unplaced(made, ask)
+    for key, gang in made.found.gangs.items():
+        if gang.key not in why and key not in placed and key in made.told:
+            why[gang.key] = made.told[key]
+    found = {}
+    for gang in gangs.values():
+        if count[gang.key] >= min(gang.needed, waiting[gang.key]):
+            continue
+        first = why.get(gang.key)
+        places = made.packing.together.get(gang.key, count[gang.key])
+        found[gang.key] = Explanation(
+            Reason.GANG_INCOMPLETE,
+            f"{gang.name} needs {gang.needed} of its waiting pods at once and only {places} would get a place"
+            + (", all in one location" if gang.one_location else "")
+            + (f"; the next: {first.message}" if first is not None else ""),
+        )
+    return found
+
+
+def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
+    """The first gang that fails, and all that hold no place: those stand in nobody's way."""
+    seated = {ask.gang.key for ask, _ in made.placing.order if ask.gang is not None}
+    first = next((key for key in broken if key in seated), "")
+    return {key: why for key, why in broken.items() if key == first or key not in seated}
+
+
+def why_unplaced(made: Draft, ask: Ask) -> Explanation:
+    question = Question(made.snapshot, ask, made.packer.template, made.board, made.packing.tally)
+    return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
+
+
+def runs_on(pod: Pod, room: Room) -> bool:
+    """Whether the pod alone would run on such a machine."""
+    needs = {name: units for name, units in with_place(pod.shape.requests).items() if units}
+    return enough(needs, room.free) and admitted(pod.shape, room.name, room.labels, room.taints)
