@@ -43,7 +43,10 @@ def _call(path: str) -> tuple[str, str]:
 
 @dataclass
 class PowerServer:
-    """`faults`: for each of the next calls of a path (or of "*") a status, or hang, slow, reset, nothing, twice."""
+    """`faults`: for each of the next calls of a path (or of "*") a status, or hang, slow, reset, nothing, twice.
+
+    One that hangs or is reset has had its effect; "hang before" and "reset before" have none, "500 after" has one.
+    """
 
     tls: ssl.SSLContext | None = None
     token: str = ""
@@ -57,6 +60,7 @@ class PowerServer:
     effects: list[tuple[str, bool, str]] = field(default_factory=list)  # machine, on, key
     on_effect: Callable[[str, bool], None] = lambda _name, _on: None
     before: Callable[[str, bool], None] = lambda _name, _on: None
+    on_wish: Callable[[str, bool], None] = lambda _name, _on: None  # a key that was not heard before
 
     def __enter__(self) -> PowerServer:
         server = self
@@ -112,6 +116,8 @@ class PowerServer:
         verb, name = _call(heard.path)
         if verb in ("on", "off"):
             self.before(name, verb == "on")
+            if not any(known.key == heard.key for known in self.heard):
+                self.on_wish(name, verb == "on")
         with self._lock:
             if verb in ("on", "off"):
                 self.heard.append(heard)
@@ -120,21 +126,22 @@ class PowerServer:
             status = 200 if self._proved(heard) else 401
             if isinstance(fault, int):
                 status = fault
-            done = status < 300 and fault != "nothing" and verb in ("on", "off")
+            effective = fault not in ("nothing", "hang before", "reset before")
+            done = status < 300 and effective and verb in ("on", "off")
             if done:
                 self._effect(name, verb == "on", heard.key)
                 if fault == "twice":
                     self._effect(name, verb == "on", heard.key)
             body = json.dumps({"power": {"state": self.powers.get(name, "off")}})
-        if fault == "hang":
+        if fault in ("hang", "hang before"):
             self.released.wait(20)
             return
         if fault == "slow":
             self.released.wait(0.15)
-        if fault == "reset":
+        if fault in ("reset", "reset before"):
             to.close_connection = True
             return
-        to.send_response(status)
+        to.send_response(500 if fault == "500 after" else status)
         to.send_header("Content-Type", "application/json")
         to.send_header("Content-Length", str(len(body)))
         if status in (301, 302, 307, 308):

@@ -275,7 +275,7 @@ class Program:
         if endpoints is not None and self.switchboard is None:
             self.switchboard = self._switchboard(endpoints)
             self.fleet.switchboard = self.switchboard
-        elif endpoints is not None and self.switchboard is not None:
+        elif self.switchboard is not None:
             self.switchboard.turning.change(endpoints, policy.deadlines)
         if endpoints is not None and self._endpoints is not None:
             self._old_endpoints.append(self._endpoints)  # calls may be under way there

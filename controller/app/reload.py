@@ -2,8 +2,9 @@
 
 Kubernetes swaps the files of a ConfigMap or Secret by a symbolic link, so what counts is what stands behind the name. A
 new configuration that is wrong in one word changes nothing: the old one stays in force, and an event, a metric and
-the status say why. Some settings say whose machines these are, or how the cloud is reached; they stay as they
-were until the next start, and a configuration that has others is refused like a wrong one.
+the status say why. It is read again at every look, silently, because what it lacks may stand elsewhere: a file that
+it names, a Secret, a right. Some settings say whose machines these are, or how the cloud is reached; they stay as
+they were until the next start, and a configuration that has others is refused like a wrong one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from controller.config.catalogue_check import check_against
 from controller.config.credentials import files_of as credential_files
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
+from controller.config.reading import is_read_once
 from controller.config.settings import Settings
 from controller.domain import names
 
@@ -38,6 +40,7 @@ OTHER_PORT = (
     "externalgrpc: expected what it was at the start while the program runs; restart it to change that (certificates "
     "are read again by themselves)"
 )
+READ_ONCE = "read once"
 _LARGEST = 4_000_000
 _PROBLEM = "settings"
 _KEPT = ("base_url", "currency", "connect_timeout", "read_timeout")
@@ -57,36 +60,38 @@ class Reload:
         self._sleep = sleep
         self._files = files_of(program.loaded)
         self._mark = mark(self._files)
+        self._refused = ""  # what is wrong with the settings that stand there now; "": they are in force
         program.metrics.settings_valid.set(1)
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
         while True:
             await self._sleep(self._program.loaded.settings.timing.reload.total_seconds())
-            try:
-                await self.look()
-            except Exception:
-                log.exception("unexpected error while reading the settings again")
+            await self.look()
 
     async def look(self) -> str:
         """Read what changed; whether it was applied or refused."""
         now = await asyncio.to_thread(mark, self._files)
-        if now == self._mark:
+        changed, self._mark = now != self._mark, now
+        if not (changed or self._refused) or READ_ONCE in now.values():
             return SAME
         try:
             loaded = await asyncio.to_thread(self._again)
             await self._take(loaded)
         except Ends as end:
-            self._refuse(end.lines)
-            self._mark = now
-            return REFUSED
+            return self._refuse("; ".join(end.lines), changed)
         except ClusterError as error:
-            self._refuse((f"the cluster cannot be asked about them: {error.message}",))
-            return REFUSED  # and tried again at the next look, as nothing is wrong with them
-        self._mark = now
+            return self._refuse(f"the cluster cannot be asked about them: {error.message}", changed)
+        except Exception as error:
+            if changed or not self._refused:
+                log.exception("unexpected error while reading the settings again")
+            return self._refuse(f"they cannot be taken up ({type(error).__name__}; see the log)", changed)
+        self._refused = ""
         self._files = files_of(loaded)
-        if set(self._files) - set(now):
-            self._mark = await asyncio.to_thread(mark, self._files)
+        if set(self._files) != set(now):
+            self._mark = await asyncio.to_thread(mark, self._files) | {
+                file: state for file, state in now.items() if file in self._files
+            }
         return APPLIED
 
     async def _take(self, loaded: Loaded) -> None:
@@ -132,11 +137,15 @@ class Reload:
         log.info(words)
         self._tell("Normal", RELOADED, words, APPLIED)
 
-    def _refuse(self, lines: Iterable[str]) -> None:
-        text = "; ".join(lines)
-        words = f"the new settings are refused as a whole, and the old ones stay in force: {text}"
+    def _refuse(self, why: str, changed: bool) -> str:
+        """Told once for each change, and again where there is something new to tell of the same."""
+        if why == self._refused and not changed:
+            return SAME
+        self._refused = why
+        words = f"the new settings are refused as a whole, and the old ones stay in force: {why}"
         self._program.loop.problem(_PROBLEM, words)
         self._tell("Warning", RELOAD_REFUSED, words, REFUSED)
+        return REFUSED
 
     def _tell(self, kind: str, reason: str, words: str, result: str) -> None:
         program = self._program
@@ -183,6 +192,9 @@ def mark(files: Iterable[str]) -> dict[str, str]:
     """What stands in each file now; one that cannot be read is another state, and no error here."""
     found = {}
     for file in files:
+        if is_read_once(file):
+            found[file] = READ_ONCE
+            continue
         try:
             with Path(file).open("rb") as stream:
                 found[file] = hashlib.sha256(stream.read(_LARGEST + 1)).hexdigest()

@@ -16,7 +16,7 @@ import typer
 
 from controller.app.exits import CONFIGURATION, FAILED, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, cluster_id_of, make_cloud, make_connection
-from controller.cli.running import foreign_flags, load_settings
+from controller.cli.given import Given
 from controller.cloud.protocol import CloudError
 from controller.cluster import wire
 from controller.cluster.connection import Connection
@@ -39,22 +39,11 @@ Row = dict[str, Any]
 _SUFFIX = re.compile(r"-[0-9a-f]{1,16}$")
 
 
-def run(
-    *,
-    project: str,
-    config: str | None,
-    dialect: str,
-    words: Sequence[str],
-    kubeconfig: str,
-    apply: bool,
-    as_json: bool,
-) -> None:
+def run(given: Given, *, project: str, apply: bool, as_json: bool) -> None:
     set_up("error", "text")
     if project not in PROJECTS:
         raise Ends(CONFIGURATION, f"--from {project!r}: expected one of {', '.join(PROJECTS)}")
-    flags = foreign_flags(words)
-    loaded = load_settings(config, dialect, flags)
-    rows = asyncio.run(_adopt(project, loaded, kubeconfig or flags.kubeconfig, apply))
+    rows = asyncio.run(_adopt(project, given.load(), given.kubeconfig, apply))
     taken = [row for row in rows if row["adopted"]]
     if as_json:
         typer.echo(json.dumps({"project": project, "applied": apply, "machines": rows}, indent=2))

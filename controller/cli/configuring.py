@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -15,7 +14,7 @@ from controller.app.exits import CONFIGURATION, UNREACHABLE, Ends
 from controller.app.parts import Now, check_cloud, make_connection, make_provider, secrets_of
 from controller.app.start import NOTHING_TO_DO
 from controller.app.switches import secrets_of_switches
-from controller.cli.running import foreign_flags, load_settings
+from controller.cli.given import Given
 from controller.cluster.protocol import ClusterError
 from controller.cluster.roles import objects
 from controller.config.catalogue_check import check_against
@@ -36,8 +35,8 @@ _ACCOUNTS = {
 _OUR_ACCOUNT = "verda-gpu-autoscaler"
 
 
-def show(*, config: str | None, as_json: bool, dialect: str = "auto", words: Sequence[str] = ()) -> None:
-    settings = shown(load_settings(config, dialect, foreign_flags(words)).settings)
+def show(given: Given, *, as_json: bool) -> None:
+    settings = shown(given.load().settings)
     if as_json:
         typer.echo(json.dumps(settings, indent=2))
     else:
@@ -45,26 +44,22 @@ def show(*, config: str | None, as_json: bool, dialect: str = "auto", words: Seq
 
 
 def check(
+    given: Given,
     *,
-    config: str | None,
-    kubeconfig: str,
     cloud: bool,
     cluster: bool,
     as_json: bool,
-    dialect: str = "auto",
-    words: Sequence[str] = (),
     rights_only: bool = False,
     service_account: str = "",
 ) -> None:
     set_up("error", "text")
-    flags = foreign_flags(words)
     problems: list[str] = []
     warnings: list[str] = []
     roles: list[dict[str, Any]] = []
-    chosen = dialect
+    chosen = given.dialect
     code = CONFIGURATION
     try:
-        loaded = load_settings(config, dialect, flags)
+        loaded = given.load()
     except Ends as end:
         problems += end.lines
     else:
@@ -77,7 +72,7 @@ def check(
         secrets = (*secrets_of(settings), *secrets_of_switches(settings))
         roles = objects(_OUR_ACCOUNT, settings.namespace, account, secrets)
         try:
-            found, missing = asyncio.run(_ask(loaded, kubeconfig or flags.kubeconfig, cloud, cluster))
+            found, missing = asyncio.run(_ask(loaded, given.kubeconfig, cloud, cluster))
         except Ends as end:
             problems += end.lines
             code = end.code

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import typer
 
 from controller.app.exits import FAILED, Ends
-from controller.cli.running import foreign_flags, load_settings
+from controller.cli.given import Given
 from controller.config.dialects.convert import as_yaml, is_the_same
 from controller.config.errors import ConfigError
 from controller.config.load import load
 
 
-def convert(*, config: str | None, dialect: str, words: Sequence[str]) -> None:
-    loaded = load_settings(config, dialect, foreign_flags(words))
+def convert(given: Given) -> None:
+    loaded = given.load()
     text = as_yaml(loaded)
     kept = {name: os.environ[name] for name in ("POD_NAMESPACE",) if name in os.environ}
     try:

@@ -20,6 +20,13 @@ from controller.cli.main import end_with
 _LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error", "CRITICAL": "error"}
 _CONFIGS = ("config.yaml", "/config/config.yaml")  # the last is where its image looked
 _CLUSTER_AUTOSCALER_PORT = ":8085"
+_HELP = """\
+cluster-autoscaler --cloud-provider=datacrunch --nodes=<min>:<max>:<instance type>:<region>:<group> …
+cluster-autoscaler --cloud-provider=verdacloud --nodes=<min>:<max>:<instance type>:<group>[:<hostname prefix>] …
+
+This is verda-gpu-autoscaler under the name of the Go providers' command: it reads their variables and flags, and needs
+no cluster-autoscaler. Flags with an effect: {flags}. Every other one is named in a warning. Its own: --dry-run (decide
+and say so, change nothing), --once, --config FILE. All that it can do: verda-gpu-autoscaler --help"""
 
 
 def verda_cloud_provider() -> None:
@@ -52,6 +59,7 @@ def _provider(
     once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
 ) -> None:
     """The Python provider's command line; its config.yaml drives this controller."""
+    from controller.cli.given import Given
     from controller.cli.running import run_controller
 
     level = _LEVELS.get(log_level.upper())
@@ -60,9 +68,9 @@ def _provider(
     if driver == drivers.AUTO and (dry_run or once):
         driver = drivers.PLANNER  # nobody can be served by a look, or once
     served = drivers.resolve(driver) == drivers.EXTERNALGRPC
+    found = next((path for path in _CONFIGS if Path(path).is_file()), _CONFIGS[-1])
     run_controller(
-        config=config or next((path for path in _CONFIGS if Path(path).is_file()), _CONFIGS[-1]),
-        kubeconfig=kubeconfig,
+        Given(config or found, kubeconfig=kubeconfig),
         # The port is cluster-autoscaler's where one is served; else the manifests' probes ask there.
         listen=listen if served else f":{port}",
         wish=drivers.Wish(listen=f":{port}", variables=os.environ),
@@ -79,17 +87,26 @@ def cluster_autoscaler() -> None:
 
 
 def _autoscaler() -> None:
+    from controller.cli.given import Given
     from controller.cli.running import run_controller
+    from controller.config.dialects.flags import KNOWN
 
     words = sys.argv[1:]
+    if {"-h", "-help", "--help"} & set(words):
+        typer.echo(_HELP.format(flags=", ".join(f"--{name}" for name in KNOWN)))
+        return
     ours = {"--dry-run": False, "--once": False}
     config: str | None = None
     left: list[str] = []
-    for word in words:
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
         if word in ours:
             ours[word] = True
         elif word.startswith("--config="):
             config = word.partition("=")[2]
+        elif word == "--config" and waiting:
+            config = waiting.pop(0)
         else:
             left.append(word)
     if not any("cloud-provider" in word for word in left):
@@ -99,13 +116,10 @@ def _autoscaler() -> None:
             "those providers' flags (verda-gpu-autoscaler --help)",
         )
     run_controller(
-        config=config,
-        kubeconfig="",
+        Given(config, words=left),
         listen=_CLUSTER_AUTOSCALER_PORT,
         dry_run=ours["--dry-run"],
         once=ours["--once"],
         log_level="info",
         log_format="text",
-        words=left,
-        environ=os.environ,
     )

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Config = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="Settings file (YAML); variables win over it.")
-]
-Kubeconfig = Annotated[
-    str,
-    typer.Option(
-        "--kubeconfig", metavar="FILE", help="Else KUBECONFIG, the service account, ~/.kube/config."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON for scripts.")]
+
+def option(words: str, *names: str, **more: Any) -> Any:
+    """One option of a command: its words in the help, and its name where it is not the parameter's own."""
+    return typer.Option(*names, help=words, **more)
+
+
+def file(words: str) -> Any:
+    """An option that names a file."""
+    return option(words, metavar="FILE")
+
+
+Config = Annotated[str | None, file("Settings file (YAML); variables win over it.")]
+Kubeconfig = Annotated[str, file("Else KUBECONFIG, the service account, ~/.kube/config.")]
+Json = Annotated[bool, option("JSON for scripts.", "--json")]
 Dialect = Annotated[
-    str,
-    typer.Option(
-        "--dialect", metavar="NAME", help="auto, native, ca-verda, datacrunch, verdacloud or webhook."
-    ),
+    str, option("auto, native, ca-verda, datacrunch, verdacloud or webhook.", "--dialect", metavar="NAME")
 ]
-# Whoever takes these reads what is left over with `running.foreign_flags`, which refuses what nobody knows.
+# Whoever takes these reads what is left over with `given.Given`, which refuses what nobody knows.
 FOREIGN_FLAGS = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Sequence
 
 import typer
 
@@ -15,7 +14,8 @@ from controller.app.parts import Now, make_connection, make_provider
 from controller.app.snapshot_rows import SnapshotError
 from controller.app.snapshots import read, write
 from controller.app.start import prepare
-from controller.cli.running import foreign_flags, identity, load_settings
+from controller.cli.given import Given
+from controller.cli.running import identity
 from controller.config.credentials import files_of
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded
@@ -26,17 +26,7 @@ from controller.report.logs import set_up
 from controller.report.plan_json import plan_json, plan_lines
 
 
-def show_plan(
-    *,
-    config: str | None,
-    kubeconfig: str,
-    snapshot: str | None,
-    save: str | None,
-    as_json: bool,
-    dialect: str = "auto",
-    words: Sequence[str] = (),
-) -> None:
-    flags = foreign_flags(words)
+def show_plan(given: Given, *, snapshot: str | None, save: str | None, as_json: bool) -> None:
     set_up("warning", "text")
     if snapshot is not None:
         try:
@@ -47,9 +37,7 @@ def show_plan(
             raise Ends(CONFIGURATION, *(f"{snapshot}: {line}" for line in str(error).splitlines())) from error
         currency = str(settings.verda.currency)
     else:
-        picture, settings, currency = asyncio.run(
-            _live(load_settings(config, dialect, flags), kubeconfig or flags.kubeconfig)
-        )
+        picture, settings, currency = asyncio.run(_live(given.load(), given.kubeconfig))
     if save is not None:
         try:
             write(save, picture, settings)

@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from controller.app.driver import Driver
@@ -17,34 +17,10 @@ from controller.app.program import Program
 from controller.app.reload import Reload
 from controller.app.start import prepare
 from controller.cli import drivers
+from controller.cli.given import Given
 from controller.config.credentials import files_of
-from controller.config.dialects.flags import Flags, parse_flags
-from controller.config.errors import ConfigError
-from controller.config.load import Loaded, load
+from controller.config.load import Loaded
 from controller.report.logs import set_up
-
-
-def load_settings(
-    config: str | None,
-    dialect: str = "auto",
-    flags: Flags | None = None,
-    environ: Mapping[str, str] | None = None,
-) -> Loaded:
-    try:
-        return load(config, os.environ if environ is None else environ, dialect=dialect, flags=flags)
-    except ConfigError as error:
-        raise Ends(CONFIGURATION, *str(error).splitlines()) from error
-
-
-def foreign_flags(words: Sequence[str]) -> Flags:
-    """cluster-autoscaler's flags, where they are given; a word that is neither ours nor theirs ends the program."""
-    flags = parse_flags(words)
-    if words and not flags.given:
-        raise Ends(
-            CONFIGURATION,
-            f"{words[0]}: no such option; --help lists them (cluster-autoscaler's own come with --cloud-provider or --nodes)",
-        )
-    return flags
 
 
 async def until_told(work: Coroutine[Any, Any, None]) -> None:
@@ -67,31 +43,26 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
 
 
 def run_controller(
+    given: Given,
     *,
-    config: str | None,
-    kubeconfig: str,
     listen: str,
     dry_run: bool,
     once: bool,
     log_level: str,
     log_format: str,
-    driver: str = "planner",
-    dialect: str = "auto",
-    words: Sequence[str] = (),
-    environ: Mapping[str, str] | None = None,
+    driver: str = drivers.PLANNER,
     wish: drivers.Wish | None = None,
 ) -> None:
-    flags = foreign_flags(words)
-    log_level = flags.log_level or log_level
+    log_level = given.flags.log_level or log_level
     if log_level not in ("debug", "info", "warning", "error"):
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
     if log_format not in ("text", "json"):
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
     set_up(log_level, log_format)
-    loaded = load_settings(config, dialect, flags, environ)
+    loaded = given.load()
     served = drivers.make(driver, loaded, wish or drivers.Wish())
-    for given, option in ((dry_run, "--dry-run"), (once, "--once")):
-        if given and served is not None:
+    for wanted, option in ((dry_run, "--dry-run"), (once, "--once")):
+        if wanted and served is not None:
             raise Ends(CONFIGURATION, f"{option}: expected with --driver planner only")
     # Not asyncio.run: at its end it waits for threads that may be stuck in a look-up or a time-out.
     # Everything is recorded when the work ends, and the process ends right after it.
@@ -99,11 +70,11 @@ def run_controller(
         until_told(
             _controller(
                 loaded,
-                kubeconfig or flags.kubeconfig,
-                None if once else flags.listen or listen,
+                given.kubeconfig,
+                None if once else given.flags.listen or listen,
                 dry_run,
                 once,
-                lambda: load_settings(config, dialect, flags, environ),
+                given.load,
                 served,
             )
         )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from controller.app.exits import CONFIGURATION, Ends
-from controller.cli.options import FOREIGN_FLAGS, Config, Dialect, Json, Kubeconfig
+from controller.cli.options import FOREIGN_FLAGS, Config, Dialect, Json, Kubeconfig, file, option
 from controller.cli.tryout_verbs import bench_app, sandbox_app
 
 app = typer.Typer(
@@ -36,7 +36,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
+        bool, option("Print the version.", "--version", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
     pass
@@ -48,32 +48,29 @@ def run(
     config: Config = None,
     dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
-    listen: Annotated[str, typer.Option(metavar="ADDR", help="Metrics, health and status.")] = ":8080",
-    dry_run: Annotated[bool, typer.Option(help="Decide and say so; change nothing anywhere.")] = False,
-    once: Annotated[bool, typer.Option(help="Decide once, carry it out, end.")] = False,
+    listen: Annotated[str, option("Metrics, health and status.", metavar="ADDR")] = ":8080",
+    dry_run: Annotated[bool, option("Decide and say so; change nothing anywhere.")] = False,
+    once: Annotated[bool, option("Decide once, carry it out, end.")] = False,
     driver: Annotated[
-        str, typer.Option(help="Who decides on sizes: planner, or externalgrpc (cluster-autoscaler).")
+        str, option("Who decides on sizes: planner, or externalgrpc (cluster-autoscaler).")
     ] = "planner",
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Serve cluster-autoscaler without TLS, to whoever reaches the port."),
+        bool, option("Serve cluster-autoscaler without TLS, to whoever reaches the port.", "--insecure")
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    log_level: Annotated[str, option("debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, option("text or json.")] = "text",
 ) -> None:
     """Run the controller. With --cloud-provider, cluster-autoscaler's own flags are read too."""
     from controller.cli.drivers import PLANNER, Wish
+    from controller.cli.given import Given
     from controller.cli.running import run_controller
 
     if insecure and driver == PLANNER:
         raise Ends(CONFIGURATION, "--insecure: expected with --driver externalgrpc only")
     run_controller(
+        Given(config, dialect, context.args, kubeconfig),
         driver=driver,
         wish=Wish(insecure=insecure),
-        dialect=dialect,
-        words=context.args,
-        config=config,
-        kubeconfig=kubeconfig,
         listen=listen,
         dry_run=dry_run,
         once=once,
@@ -88,26 +85,16 @@ def plan(
     config: Config = None,
     dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
-    snapshot: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Plan from a saved snapshot instead.")
-    ] = None,
-    save: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the snapshot that was planned on.")
-    ] = None,
+    snapshot: Annotated[str | None, file("Plan from a saved snapshot instead.")] = None,
+    save: Annotated[str | None, file("Write the snapshot that was planned on.")] = None,
     as_json: Json = False,
 ) -> None:
     """What would be done now, and why. Changes nothing."""
+    from controller.cli.given import Given
     from controller.cli.planning import show_plan
 
-    show_plan(
-        config=config,
-        dialect=dialect,
-        words=context.args,
-        kubeconfig=kubeconfig,
-        snapshot=snapshot,
-        save=save,
-        as_json=as_json,
-    )
+    given = Given(config, dialect, context.args, kubeconfig)
+    show_plan(given, snapshot=snapshot, save=save, as_json=as_json)
 
 
 @app.command()
@@ -115,18 +102,13 @@ def sweep(
     config: Config = None,
     kubeconfig: Kubeconfig = "",
     cluster_id: Annotated[
-        str,
-        typer.Option("--cluster-id", metavar="ID", help="Whose leftovers; else every cluster's are listed."),
+        str, option("Whose leftovers; else every cluster's are listed.", "--cluster-id", metavar="ID")
     ] = "",
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Remove them, and prove that they are gone.")
-    ] = False,
+    apply: Annotated[bool, option("Remove them, and prove that they are gone.", "--apply")] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Also where a named cluster cannot be asked; never asks back.")
+        bool, option("Also where a named cluster cannot be asked; never asks back.", "--yes")
     ] = False,
-    wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long the removal may take.")
-    ] = 900,
+    wait: Annotated[float, option("How long the removal may take.", min=0, metavar="SECONDS")] = 900,
     as_json: Json = False,
 ) -> None:
     """What a cluster left behind in the cloud account. Needs cloud credentials only; removes nothing by itself."""
@@ -146,33 +128,25 @@ def sweep(
 @app.command(context_settings=FOREIGN_FLAGS)
 def adopt(
     context: typer.Context,
-    project: Annotated[
-        str, typer.Option("--from", metavar="PROJECT", help="ca-verda, datacrunch or verdacloud.")
-    ],
+    project: Annotated[str, option("ca-verda, datacrunch or verdacloud.", "--from", metavar="PROJECT")],
     config: Config = None,
     dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
-    apply: Annotated[bool, typer.Option("--apply", help="Take them over; else only say which.")] = False,
+    apply: Annotated[bool, option("Take them over; else only say which.", "--apply")] = False,
     as_json: Json = False,
 ) -> None:
     """Take over a predecessor's running machines, those whose Node is registered in this cluster."""
     from controller.cli.adopting import run as adopt_machines
+    from controller.cli.given import Given
 
-    adopt_machines(
-        project=project,
-        config=config,
-        dialect=dialect,
-        words=context.args,
-        kubeconfig=kubeconfig,
-        apply=apply,
-        as_json=as_json,
-    )
+    given = Given(config, dialect, context.args, kubeconfig)
+    adopt_machines(given, project=project, apply=apply, as_json=as_json)
 
 
 @app.command()
 def demo(
     as_json: Json = False,
-    seed: Annotated[int, typer.Option(help="Of the sandboxes' random times.")] = 0,
+    seed: Annotated[int, option("Of the sandboxes' random times.")] = 0,
 ) -> None:
     """The main job, live, on the embedded cloud and cluster."""
     from controller.cli.sandboxes import run_demo
@@ -182,34 +156,21 @@ def demo(
 
 @app.command()
 def simulate(
-    hours: Annotated[float, typer.Option(min=0.01, help="Of pods and faults; afterwards all ends.")] = 24,
-    seed: Annotated[int, typer.Option(help="All chance comes from it: the same seed, the same course.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="So many, beginning with --seed.")] = 1,
-    faults: Annotated[str, typer.Option(metavar="none|calm|harsh|FILE", help="What goes wrong.")] = "none",
+    hours: Annotated[float, option("Of pods and faults; afterwards all ends.", min=0.01)] = 24,
+    seed: Annotated[int, option("All chance comes from it: the same seed, the same course.")] = 0,
+    seeds: Annotated[int, option("So many, beginning with --seed.", min=1)] = 1,
+    faults: Annotated[str, option("What goes wrong.", metavar="none|calm|harsh|FILE")] = "none",
     workload: Annotated[
-        str, typer.Option(metavar="standard|big|FILE.csv", help="The pods, drawn or from a file.")
+        str, option("The pods, drawn or from a file.", metavar="standard|big|FILE.csv")
     ] = "standard",
-    compress: Annotated[
-        float, typer.Option(min=0.001, help="How much faster the pods of a file come and end.")
-    ] = 1,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Your own settings; else all x86 types on demand.")
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=0, help="Processes that share the seeds; 0: one for each core.")
-    ] = 0,
-    timeline: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write samples and events, a line of JSON each.")
-    ] = None,
-    html: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a page: machines, waiting pods, money.")
-    ] = None,
-    shrink: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Reduce a failing seed, and write a test of what is left."),
-    ] = None,
+    compress: Annotated[float, option("How much faster the pods of a file come and end.", min=0.001)] = 1,
+    config: Annotated[str | None, file("Your own settings; else all x86 types on demand.")] = None,
+    jobs: Annotated[int, option("Processes that share the seeds; 0: one for each core.", min=0)] = 0,
+    timeline: Annotated[str | None, file("Write samples and events, a line of JSON each.")] = None,
+    html: Annotated[str | None, file("Write a page: machines, waiting pods, money.")] = None,
+    shrink: Annotated[str | None, file("Reduce a failing seed, and write a test of what is left.")] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines", help="Beside it: a plain controller, and one machine always on.")
+        bool, option("Beside it: a plain controller, and one machine always on.", "--baselines")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -247,29 +208,22 @@ def config_check(
     config: Config = None,
     dialect: Dialect = "auto",
     kubeconfig: Kubeconfig = "",
-    cloud: Annotated[
-        bool, typer.Option("--cloud", help="Ask the cloud too: types, locations, images.")
-    ] = False,
-    cluster: Annotated[bool, typer.Option("--cluster", help="Ask the cluster too: rights, taints.")] = False,
+    cloud: Annotated[bool, option("Ask the cloud too: types, locations, images.", "--cloud")] = False,
+    cluster: Annotated[bool, option("Ask the cluster too: rights, taints.", "--cluster")] = False,
     rights: Annotated[
-        bool, typer.Option("--rights", help="Print the RBAC objects that are needed, and nothing else.")
+        bool, option("Print the RBAC objects that are needed, and nothing else.", "--rights")
     ] = False,
     service_account: Annotated[
-        str,
-        typer.Option(
-            "--service-account", metavar="NAME", help="Whom the rights are for; else the dialect's own."
-        ),
+        str, option("Whom the rights are for; else the dialect's own.", "--service-account", metavar="NAME")
     ] = "",
     as_json: Json = False,
 ) -> None:
     """Say everything that is wrong with the settings, in one go, and which rights they need."""
     from controller.cli.configuring import check
+    from controller.cli.given import Given
 
     check(
-        config=config,
-        dialect=dialect,
-        words=context.args,
-        kubeconfig=kubeconfig,
+        Given(config, dialect, context.args, kubeconfig),
         cloud=cloud,
         cluster=cluster,
         rights_only=rights,
@@ -283,14 +237,14 @@ def config_convert(
     context: typer.Context,
     config: Config = None,
     dialect: Annotated[
-        str,
-        typer.Option("--from", metavar="DIALECT", help="ca-verda, datacrunch, verdacloud, webhook, or auto."),
+        str, option("ca-verda, datacrunch, verdacloud, webhook, or auto.", "--from", metavar="DIALECT")
     ] = "auto",
 ) -> None:
     """A predecessor's configuration as our YAML, with comments on what changed its meaning."""
     from controller.cli.converting import convert
+    from controller.cli.given import Given
 
-    convert(config=config, dialect=dialect, words=context.args)
+    convert(Given(config, dialect, context.args, option="--from"))
 
 
 @config_app.command("show", context_settings=FOREIGN_FLAGS)
@@ -299,5 +253,6 @@ def config_show(
 ) -> None:
     """Every setting as it is in force; secrets are masked."""
     from controller.cli.configuring import show
+    from controller.cli.given import Given
 
-    show(config=config, dialect=dialect, words=context.args, as_json=as_json)
+    show(Given(config, dialect, context.args), as_json=as_json)

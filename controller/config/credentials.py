@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 
+from controller.config.reading import is_read_once
 from controller.config.settings import Verda
 from controller.config.sources import read_credential
 from controller.config.values import parse_url
@@ -68,6 +69,8 @@ class LiveCredentials:
     def _read_what_changed(self) -> bool:
         changed = False
         for key, path in self._files.items():
+            if is_read_once(path):
+                continue  # it was read when the settings were
             mark = _mark(path)
             if key in self._marks and mark == self._marks[key] and key not in self._troubles:
                 continue

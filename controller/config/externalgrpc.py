@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from controller.config.section import Section, seconds
+from controller.config.section import Section, lasting
 from controller.config.values import Flag, SomeTime, Text, matching
 
 
@@ -43,9 +43,9 @@ class ExternalGrpc(Section):
         False,
         description="Whether node groups have options of their own (cooldown, and the time that a start may take); false, because releases from 1.35 on take any such answer to mean that nodes have no time to start.",
     )
-    failed_for: SomeTime = Field(
-        seconds(900),
-        description="How long a machine that could not be created is shown until cluster-autoscaler collects it; 15 min, in case it is being restarted.",
+    failed_for: SomeTime = lasting(
+        900,
+        "How long a machine that could not be created is shown until cluster-autoscaler collects it; 15 min, in case it is being restarted.",
     )
     refuse_after_restart: Flag = Field(
         True,

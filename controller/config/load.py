@@ -31,6 +31,8 @@ from controller.config.values import Path
 SERVICE_ACCOUNT_NAMESPACE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 _QUERY = re.compile(r"(?s)\A(\w+://[^\s?#]*[?#]).+\Z")
+# That a pool cannot join or says no type: where a translation failed, this follows from what is told already.
+_FOLLOWS = re.compile(r"pools\[[0-9]+\](?:\.join)?")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def load(
     draft = translate(file, text, environ, flags, dialect)
     tree = draft.tree
     problems, warnings = [*flags.problems, *draft.problems], [*draft.warnings, *flags.warnings]
-    problems += apply_credentials(tree, {**draft.environ, **environ}, warnings)
+    problems += apply_credentials(tree, {**environ, **draft.environ}, warnings)
     problems += apply_environment(tree, environ)
     problems += apply_groups(tree, environ, warnings)
     _apply_flags(tree, draft, flags)
@@ -135,6 +137,8 @@ def _loaded(
         settings = Settings(**{key: value for key, value in tree.data.items() if key not in unknown})
     except ValidationError as error:
         problems += from_validation(error, Settings, tree.places)
+    if draft.problems and draft.dialect != NATIVE:
+        problems = [one for one in problems if not _FOLLOWS.fullmatch(one.key)]
     if problems or settings is None:
         raise ConfigError(sorted(dict.fromkeys(map(draft.theirs, problems)), key=_in_order))
     origins = {show_path(path): where for path, where in tree.places.where.items() if path}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator
 
-from controller.config.section import Section, seconds
+from controller.config.section import Section, lasting
 from controller.config.values import Duration, Money, Share, parse_windows
 
 
@@ -24,17 +24,17 @@ def _unquoted_off(value: Any) -> Any:
 
 
 class ScaleDown(Section):
-    cooldown: Duration = Field(
-        seconds(600),
-        description="Idle time before removal, counted from the end of the last use, however short that was; 10 min, because the next pod often comes soon and would wait for a boot.",
+    cooldown: Duration = lasting(
+        600,
+        "Idle time before removal, counted from the end of the last use, however short that was; 10 min, because the next pod often comes soon and would wait for a boot.",
     )
     order: Literal["largest", "dearest"] = Field(
         "largest",
         description="Which of the idle machines whose cooldown is over goes first: largest (GPUs, then price) or dearest (price, then GPUs), then the one that is idle longest. The largest, because its GPUs are the scarcest and mostly cost the most. A machine whose cooldown still runs is not waited for, however large.",
     )
-    min_age: Duration = Field(
-        seconds(0),
-        description="No machine is removed before it is that old, counted from its order, whatever the reason; 0, because the cooldown protects what was just used already. A surplus machine is not kept by it.",
+    min_age: Duration = lasting(
+        0,
+        "No machine is removed before it is that old, counted from its order, whatever the reason; 0, because the cooldown protects what was just used already. A surplus machine is not kept by it.",
     )
     removed_pools: Literal["drain", "keep"] = Field(
         "drain",

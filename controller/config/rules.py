@@ -96,9 +96,13 @@ def _pool_names(tree: Tree) -> Iterator[Problem]:
             if not isinstance(name, str):
                 continue
             if name in seen:
-                expected = f"a name of its own; {show_path(seen[name])} has it already"
+                expected = _taken(tree, seen[name])
                 yield tree.places.problem((*path, "name"), name, expected)
             seen.setdefault(name, path)
+
+
+def _taken(tree: Tree, by: Path) -> str:
+    return f"a name of its own; {show_path(by)} ({tree.places.of((*by, 'name'))}) has it already"
 
 
 def _pool_joins(tree: Tree, required: bool) -> Iterator[Problem]:
@@ -164,7 +168,7 @@ def _machines(tree: Tree) -> Iterator[Problem]:
     for path, machine in _entries(tree, ("machines",)):
         name, wanted = machine.get("name"), machine.get("webhook")
         if isinstance(name, str) and name in pools:
-            expected = f"a name of its own; {show_path(pools[name])} has it already"
+            expected = _taken(tree, pools[name])
             yield tree.places.problem((*path, "name"), name, expected)
         if isinstance(wanted, str) and wanted not in names:
             listed = ", ".join(names) if names else "there is none"

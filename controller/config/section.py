@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-def seconds(count: float) -> timedelta:
-    """A default."""
-    return timedelta(seconds=count)
+def lasting(seconds: float, why: str) -> Any:
+    """A duration with its default, and the reason for it."""
+    return Field(timedelta(seconds=seconds), description=why)
 
 
 def without_nulls(model: type[BaseModel], data: Any) -> Any:

@@ -18,7 +18,7 @@ from controller.config.joining import JoinEntry
 from controller.config.money import GpuLabelSetting, PriceSetting
 from controller.config.pools import Headroom, NamespaceLimits, PoolSetting
 from controller.config.removal import Disruption, ScaleDown
-from controller.config.section import Section, seconds, without_nulls
+from controller.config.section import Section, lasting, without_nulls
 from controller.config.switching import SwitchedMachine, WebhookSetting
 from controller.config.values import (
     Count,
@@ -144,9 +144,9 @@ class Planning(Section):
     ignore_namespaces: tuple[Text, ...] = Field(
         (), description="Namespaces whose pods buy nothing; none, because a waiting pod is a request."
     )
-    min_pod_age: Duration = Field(
-        seconds(0),
-        description="Pods younger than this buy nothing yet, unless they say otherwise (gpu-autoscaler/min-age); 0, because a GPU pod mostly waits for a machine. More where other programs make room, or pods come and go.",
+    min_pod_age: Duration = lasting(
+        0,
+        "Pods younger than this buy nothing yet, unless they say otherwise (gpu-autoscaler/min-age); 0, because a GPU pod mostly waits for a machine. More where other programs make room, or pods come and go.",
     )
     quota_messages: Annotated[
         tuple[str, ...], PlainValidator(parse_patterns), PlainSerializer(list, when_used="json")
@@ -190,13 +190,11 @@ class Verda(Section):
         100,
         description="Startup scripts that the account holds; 100, the cloud's default. Fewer are learned from its refusals.",
     )
-    connect_timeout: SomeTime = Field(
-        seconds(5),
-        description="For a connection; 5 s, because a healthy API needs a fraction of it.",
+    connect_timeout: SomeTime = lasting(
+        5, "For a connection; 5 s, because a healthy API needs a fraction of it."
     )
-    read_timeout: SomeTime = Field(
-        seconds(30),
-        description="For an answer; 30 s, because giving up early leaves orders whose outcome is unknown.",
+    read_timeout: SomeTime = lasting(
+        30, "For an answer; 30 s, because giving up early leaves orders whose outcome is unknown."
     )
 
 

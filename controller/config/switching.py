@@ -13,7 +13,7 @@ from pydantic import Field, PlainSerializer, PlainValidator
 
 from controller.config.kubernetes_names import key_problem, parse_labels, parse_resources
 from controller.config.pools import TaintSetting
-from controller.config.section import Section, seconds
+from controller.config.section import Section, lasting
 from controller.config.values import (
     Duration,
     Flag,
@@ -84,29 +84,28 @@ class SwitchedMachine(Section):
         False,
         description="Whether it is kept on even when idle; false, because an idle GPU is what this program is against.",
     )
-    min_on: Duration = Field(
-        seconds(600),
-        description="Not switched off before it was on that long; 10 min, because switching wears hardware.",
+    min_on: Duration = lasting(
+        600, "Not switched off before it was on that long; 10 min, because switching wears hardware."
     )
-    min_off: Duration = Field(
-        seconds(60),
-        description="Not switched on before it was off that long; 1 min, because many machines ignore a switch while they go down.",
+    min_off: Duration = lasting(
+        60,
+        "Not switched on before it was off that long; 1 min, because many machines ignore a switch while they go down.",
     )
     switches_per_day: Annotated[int, whole(1, 10_000)] = Field(
         24,
         description="Switched on at most so often in 24 hours, because switching wears hardware. When that is used up an idle machine is left on, so that no pod waits for it.",
     )
-    on_within: SomeTime = Field(
-        seconds(900),
-        description="From the call until its Node is Ready; 15 min, because servers test themselves first. Then it is given up for a while, and switched off.",
+    on_within: SomeTime = lasting(
+        900,
+        "From the call until its Node is Ready; 15 min, because servers test themselves first. Then it is given up for a while, and switched off.",
     )
-    off_within: SomeTime = Field(
-        seconds(600),
-        description="From the call until its Node is not Ready; 10 min, because a clean shutdown takes its time. Then the call is made again.",
+    off_within: SomeTime = lasting(
+        600,
+        "From the call until its Node is not Ready; 10 min, because a clean shutdown takes its time. Then the call is made again.",
     )
-    left_alone_for: Duration = Field(
-        seconds(1800),
-        description="How long a machine that somebody else switched on or off is left as it is; 30 min, because somebody works on it.",
+    left_alone_for: Duration = lasting(
+        1800,
+        "How long a machine that somebody else switched on or off is left as it is; 30 min, because somebody works on it.",
     )
     pause: Literal["", "scale-up", "scale-down", "all"] = Field(
         "",

@@ -182,6 +182,8 @@ def parse_url(value: Any, schemes: tuple[str, ...] = ("https", "http"), bare: bo
         or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname or "")
     ):
         raise wrong(f"a URL that begins with {kind}://")
+    if any(not 0 < len(label) < 64 for label in (parts.hostname or "").rstrip(".").split(".")):
+        raise wrong("a URL whose host has names of 1 to 63 characters between its dots")
     if parts.username is not None or parts.password is not None:
         raise wrong("a URL without a name or password in it")
     if bare and (parts.path not in ("", "/") or parts.query or parts.fragment):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from controller.config.joining import SecretKey
-from controller.config.section import Section, seconds
+from controller.config.section import Section, lasting
 from controller.config.values import (
     Path,
     SomeTime,
@@ -224,21 +224,18 @@ class WebhookSetting(Section):
         "Idempotency-Key",
         description="Carries the same text in every repetition of one call, so that an endpoint may tell a repetition from a second wish.",
     )
-    timeout: SomeTime = Field(
-        seconds(10),
-        description="For one call, from connecting to the answer; 10 s, because an answer that comes too late is asked for again.",
+    timeout: SomeTime = lasting(
+        10,
+        "For one call, from connecting to the answer; 10 s, because an answer that comes too late is asked for again.",
     )
     tries: Annotated[int, whole(1, 100)] = Field(
         5,
         description="How often a call is tried that got no acknowledgement; 5, about a minute with the pauses below, and then others take the pods.",
     )
-    pause: SomeTime = Field(
-        seconds(2),
-        description="Between the first two tries, doubling; 2 s, because many troubles are that short.",
+    pause: SomeTime = lasting(
+        2, "Between the first two tries, doubling; 2 s, because many troubles are that short."
     )
-    longest_pause: SomeTime = Field(
-        seconds(30), description="It doubles up to this; 30 s, as somebody waits."
-    )
+    longest_pause: SomeTime = lasting(30, "It doubles up to this; 30 s, as somebody waits.")
     auth: Auth = Field(default_factory=Auth, description="How a call proves who it is from.")
     tls: Tls = Field(default_factory=Tls, description="For https endpoints.")
     status: StatusAnswer = Field(

@@ -18,6 +18,8 @@ from controller.config.values import Path
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]{1,2})?")
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'")
+_TOKEN = re.compile(r"<[a-z ]+>")
 _TAG = "tag:yaml.org,2002:"
 _MOST_NODES = 100_000
 _DEEPEST = 50
@@ -126,9 +128,13 @@ def parse_yaml(text: str, name: str) -> tuple[dict[str, Any], Places, list[Probl
     return data, reader.places, reader.problems
 
 
+def _unless_a_token(quoted: re.Match[str]) -> str:
+    return quoted[0] if len(quoted[1]) < 3 or _TOKEN.fullmatch(quoted[1]) else "…"
+
+
 def _explain(error: yaml.MarkedYAMLError) -> str:
     """PyYAML's words without its excerpt, which may hold a secret, and so may a quoted word."""
-    problem = re.sub(r"'(?:[^'\\]|\\.){3,}'", "…", error.problem or "")
+    problem = _QUOTED.sub(_unless_a_token, error.problem or "")
     if "another document" in problem:
         return "one YAML document, and not a second one after ---"
     if "'\\t'" in problem or "\t" in problem:

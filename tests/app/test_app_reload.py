@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from controller.app.exits import Ends
-from controller.app.reload import Reload
+from controller.app.reload import APPLIED, REFUSED, SAME, Reload
 from controller.cloud.none import NoCloud
+from controller.cluster.protocol import ClusterError
 from controller.config.load import load_dict
 from tests.fleet.fakes import A1
 
@@ -65,3 +67,92 @@ async def test_other_settings_of_the_port_are_not_said_to_be_in_force() -> None:
     reload = Reload(started(told, driver), lambda: load_dict(told), sleep=asyncio.sleep)
     with pytest.raises(Ends, match="externalgrpc: expected what it was at the start"):
         await reload._take(load_dict(less))
+
+
+class Watched:
+    """A reload with everything around it in memory: what stands in the files, what was taken and what was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "config.yaml"
+        self.other = folder / "script.sh"
+        self.file.write_text("1")
+        self.told: list[tuple[str, str]] = []
+        self.problems: list[str | None] = []
+        self.counted: list[str] = []
+        self.valid: list[int] = []
+        self.taken: list[str] = []
+        self.reads = 0
+        self.trouble: Exception | None = None
+        program: Any = SimpleNamespace(
+            loaded=self._loaded(), policy=SimpleNamespace(namespace="gpu"),
+            metrics=SimpleNamespace(
+                settings_valid=SimpleNamespace(set=self.valid.append),
+                settings_changes=SimpleNamespace(
+                    labels=lambda result: SimpleNamespace(inc=lambda: self.counted.append(result))
+                ),
+            ),
+            loop=SimpleNamespace(problem=lambda _key, words: self.problems.append(words)),
+            reporter=SimpleNamespace(about=lambda _what, _kind, reason, words: self.told.append((reason, words))),
+        )  # fmt: skip
+        self.reload = Reload(program, self._again, sleep=asyncio.sleep)
+        self.reload._take = self._take  # type: ignore[method-assign]
+
+    def _loaded(self) -> Any:
+        return SimpleNamespace(draft=SimpleNamespace(files=[str(self.file)]), text=self.file.read_text())
+
+    def _again(self) -> Any:
+        self.reads += 1
+        text = self.file.read_text()
+        if "script" in text and not self.other.exists():
+            raise Ends(2, f"{self.other}: expected a file that can be read")
+        if "wrong" in text:
+            raise Ends(2, f"{self.file}:1: wrong")
+        return self._loaded()
+
+    async def _take(self, loaded: Any) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        self.taken.append(loaded.text)
+        self.reload._tell("Normal", "SettingsChanged", "in force", APPLIED)
+
+
+async def test_what_a_refused_configuration_lacks_is_noticed_when_it_comes(tmp_path: Path) -> None:
+    """The file that it names is no file of the settings in force, so nothing else would tell that it is there now."""
+    world = Watched(tmp_path)
+    world.file.write_text("script")
+    assert await world.reload.look() == REFUSED
+    assert [await world.reload.look() for _ in range(5)] == [SAME] * 5
+    assert (len(world.told), world.counted, world.valid[-1]) == (1, [REFUSED], 0)  # told once
+    world.other.write_text("#!/bin/sh\n")
+    assert await world.reload.look() == APPLIED
+    assert (world.taken, world.counted, world.valid[-1]) == (["script"], [REFUSED, APPLIED], 1)
+    assert world.problems[-1] is None
+    before = world.reads
+    assert [await world.reload.look() for _ in range(3)] == [SAME] * 3
+    assert world.reads == before  # in force, and nothing has changed: nothing is read
+
+
+async def test_a_change_of_a_refused_configuration_is_told_even_where_the_same_is_wrong(
+    tmp_path: Path,
+) -> None:
+    world = Watched(tmp_path)
+    for text in ("wrong 1", "wrong 2"):
+        world.file.write_text(text)
+        assert await world.reload.look() == REFUSED
+    world.file.write_text("1")  # as it was
+    assert await world.reload.look() == APPLIED
+    assert [reason for reason, _ in world.told] == ["SettingsRefused", "SettingsRefused", "SettingsChanged"]
+
+
+@pytest.mark.parametrize("trouble", [ClusterError("unreachable", "away"), ZeroDivisionError("a bug")])
+async def test_trouble_of_the_outside_or_of_our_own_is_told_once_and_tried_again(
+    tmp_path: Path, trouble: Exception
+) -> None:
+    world = Watched(tmp_path)
+    world.trouble = trouble
+    world.file.write_text("2")
+    assert [await world.reload.look() for _ in range(4)] == [REFUSED, SAME, SAME, SAME]
+    assert len(world.told) == 1
+    world.trouble = None
+    assert await world.reload.look() == APPLIED
+    assert world.taken == ["2"]

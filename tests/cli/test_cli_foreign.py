@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.cli.foreign import _autoscaler
+from controller.cli.main import app, outcome
 from controller.cluster.rights import RIGHTS
 from controller.cluster.roles import objects
 from controller.config.load import load
@@ -167,3 +169,49 @@ def test_the_printed_rights_are_those_of_the_table_and_no_more() -> None:
         for right in RIGHTS
     }
     assert granted == wanted
+
+
+def test_the_go_providers_command_tells_what_it_is_and_which_flags_count(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cluster-autoscaler", "--help"])
+    assert outcome(_autoscaler) == 0
+    shown = capsys.readouterr().out
+    assert "--cloud-provider=datacrunch --nodes=<min>:<max>:<instance type>:<region>:<group>" in shown
+    assert all(
+        flag in shown
+        for flag in ("--max-nodes-total", "--expander", "--dry-run", "verda-gpu-autoscaler --help")
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["config", "check", "--config", ""], 'command line: --config = "": expected the name of a file'),
+        (["config", "convert", "--from", "x"], "command line: --from = x: expected one of auto, native,"),
+        (["run", "--wat"], "--wat: no such option;"),
+    ],
+)
+def test_wrong_words_are_one_line_with_the_options_name(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome(lambda: app(words)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(told)
+
+
+def test_a_sweep_needs_none_of_the_flags_that_the_predecessors_variables_ask_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the predecessor's pod its variables are set, and nobody repeats --nodes to look for leftovers."""
+    monkeypatch.setenv("DATACRUNCH_CLUSTER_CONFIG_JSON", DATACRUNCH)
+    for name in (
+        "VERDA_CLIENT_ID",
+        "VERDA_CLIENT_SECRET",
+        "DATACRUNCH_CLIENT_ID",
+        "DATACRUNCH_CLIENT_SECRET",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    assert outcome(lambda: app(["sweep"])) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("VERDA_CLIENT_ID and VERDA_CLIENT_SECRET: not set")

@@ -121,6 +121,24 @@ async def test_a_name_that_nobody_knows_is_a_server_that_is_away() -> None:
     assert outcome.reason is Reason.UNAVAILABLE
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 70, "a" * 300])
+async def test_a_name_that_is_none_is_a_server_that_is_away(host: str) -> None:
+    """The resolver's codec complains in a way of its own; settings refuse such names, and may come from elsewhere."""
+    outcome = await switched(f"http://{host}")
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.UNAVAILABLE
+    async with One(f"http://{host}") as endpoints:
+        assert await endpoints.ask("w1") == ""
+
+
+async def test_a_machine_that_the_settings_have_lost_is_not_called(server: PowerServer) -> None:
+    async with One(server.url) as endpoints:
+        outcome = await endpoints.switch("w2", True, "k")
+        assert isinstance(outcome, Refused)
+        assert await endpoints.ask("w2") == ""
+    assert server.heard == []
+
+
 async def test_no_connection_is_used_twice(server: PowerServer) -> None:
     async with One(server.url) as endpoints:
         for number in range(3):

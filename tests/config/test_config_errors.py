@@ -273,7 +273,7 @@ join: {mine: {startup_script_id: s}}
         "config.yaml:2: pools[0].colour: expected one of the known keys (arm64, disk_gb, expire_after, feature_discovery, gpu_models, image, "
         "instance_types, join, labels, locations, market, max, max_gpus, max_gpus_total, max_price_per_hour, min, "
         "min_gpu_memory_gb, name, pause, resource_claims, resources, ssh_key_ids, startup_taint, strategy, taints)",
-        "config.yaml:3: pools[1].name = a: expected a name of its own; pools[0] has it already",
+        "config.yaml:3: pools[1].name = a: expected a name of its own; pools[0] (config.yaml:2) has it already",
         f"config.yaml:3: pools[1].max = many: {WHOLE}",
     ]
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from controller.app.exits import Ends
+from controller.app.snapshot_rows import SnapshotError
+from controller.app.snapshots import read as read_snapshot
+from controller.cli.verbs import app
+from controller.cloud.webhook.calls import Way, outcome_of, power_of, seconds
 from controller.config.dialects.dotenv import parse_dotenv
 from controller.config.dialects.flags import parse_flags
 from controller.config.dialects.jsontext import parse_json
+from controller.config.dialects.scripts import decoded
 from controller.config.errors import ConfigError
+from controller.config.load import load, load_dict
+from controller.config.paths import PREFIX, fields, variable, variables
+from controller.config.settings import Settings
+from controller.config.sources import read_credential
+from controller.config.yamltext import parse_yaml
 from tests.config.foreign import HELM, MACHINES, in_base64, read
 from tests.loop.predecessors import (
     CA_VERDA,
@@ -194,3 +208,148 @@ def test_any_environment_ends_well(environ: dict[str, str]) -> None:
 def test_any_dotenv_is_read_or_a_problem_with_its_line(text: str) -> None:
     _, problems = parse_dotenv(text, ".env")
     assert all(problem.where.startswith(".env:") and problem.value is None for problem in problems)
+
+
+# -- our own forms -------------------------------------------------------------------------------------------
+
+NATIVE = """\
+pools:
+  - name: a100
+    instance_types: [1A100.22V]
+    max: 4
+    taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
+machines:
+  - {name: w, gpu_count: 4, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}
+webhooks:
+  power: {auth: {bearer: {secret: {name: s, key: k}}}, headers: {X-A: "1"}, success: [200-299]}
+join: {k3s: {template: k3s, server: "https://10.0.0.1:6443", token_from: {value: not-a-real-token}}}
+scale_down: {cooldown: 10m}
+limits: {price_per_hour: 2.5}
+"""
+KEYS = sorted({".".join(map(str, path)) for path, _ in fields(Settings)})
+
+
+@given(text=st.text(max_size=200))
+@QUICK
+def test_any_text_is_yaml_or_a_problem_with_the_files_name(text: str) -> None:
+    try:
+        found, _, problems = parse_yaml(text, "x.yaml")
+    except ConfigError as error:
+        found, problems = {}, list(error.problems)
+        assert problems
+    assert isinstance(found, dict)
+    assert all(problem.where.startswith("x.yaml") and str(problem).isprintable() for problem in problems)
+
+
+@given(data=st.data())
+@settings(QUICK, max_examples=120)
+def test_our_own_file_with_a_piece_changed_ends_well(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(NATIVE)))
+    end = data.draw(st.integers(start, min(len(NATIVE), start + 30)))
+    pieces = [
+        "\t",
+        "&a ",
+        "*a",
+        "<<: *a",
+        "!!int ",
+        "\r\n",
+        "\ufeff",
+        ".nan",
+        "-.inf",
+        "1e400",
+        "0x10",
+        "~",
+        "- ",
+        "? ",
+        "|",
+        "''",
+    ]
+    piece = data.draw(st.one_of(st.text(max_size=6), st.sampled_from(pieces)))
+    ends_well(NATIVE[:start] + piece + NATIVE[end:], {})
+
+
+@given(key=st.sampled_from(KEYS), value=trees)
+@settings(QUICK, max_examples=300)
+def test_any_value_of_any_of_our_keys_ends_well(key: str, value: Any) -> None:
+    """In the file, in a snapshot, and on the command line."""
+    whole: Any = value
+    for part in reversed(key.split(".")):
+        whole = [whole] if part == "*" else {("k" if part == "<name>" else part): whole}
+    ends_well(json.dumps(whole), {})
+    with contextlib.suppress(ConfigError):
+        load_dict(whole)
+    with contextlib.suppress(ConfigError):
+        load(None, {}, {key.replace("*", "0").replace("<name>", "k"): value}, service_account="/nowhere")
+
+
+@given(
+    name=st.one_of(
+        st.sampled_from(variables(Settings)),
+        st.sampled_from([variable(path).replace("*", "0").replace("<NAME>", "K") for path, _ in fields(Settings)]),
+        st.text(st.characters(codec="ascii", categories=("Lu", "Nd", "Pc")), max_size=12).map(lambda rest: PREFIX + rest),
+    ),
+    value=st.one_of(no_nul, st.sampled_from(["{", "[", "[1", "{}", "[]", "{\"a\": NaN}", "k=v,", ",", "a=b=c:NoSchedule", "1" * 400])),
+)  # fmt: skip
+@settings(QUICK, max_examples=300)
+def test_any_value_of_any_of_our_variables_ends_well(name: str, value: str) -> None:
+    ends_well(None, {name: value})
+    ends_well(NATIVE, {name: value})
+
+
+@given(content=st.one_of(st.binary(max_size=200), st.text(max_size=100).map(lambda text: text.encode())))
+@QUICK
+def test_any_file_is_a_credential_a_snapshot_and_settings_or_a_problem(
+    content: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any-file"
+    file.write_bytes(content)
+    value, trouble = read_credential(str(file))
+    assert bool(value) != bool(trouble)
+    with contextlib.suppress(SnapshotError, ConfigError):
+        read_snapshot(str(file))
+    with contextlib.suppress(ConfigError):
+        load(str(file), {}, service_account="/nowhere")
+
+
+@given(
+    body=st.one_of(st.binary(max_size=60), trees.map(lambda tree: json.dumps(tree).encode())),
+    field=st.text(max_size=5),
+)
+@QUICK
+def test_any_answer_of_a_power_server_is_on_off_or_not_known(body: bytes, field: str) -> None:
+    assert power_of(Way(field=field, means_on=("on",), means_off=("off",)), body) in ("on", "off", "")
+
+
+@given(status=st.integers(0, 999), retry=st.text(max_size=12))
+@QUICK
+def test_any_status_and_any_retry_after_is_an_outcome(status: int, retry: str) -> None:
+    assert (seconds(retry) or 0) >= 0
+    assert outcome_of(Way(), status, "power:80", retry) is not None
+
+
+@given(value=st.one_of(trees, st.text(max_size=40)))
+@QUICK
+def test_any_value_is_a_script_in_base64_or_none(value: Any) -> None:
+    assert decoded(value) is None or isinstance(value, str)
+
+
+@given(
+    words=st.lists(st.one_of(st.text(max_size=8), st.sampled_from([
+        "--config", "FILE", "--dialect", "auto", "native", "ca-verda", "webhook", "--from", "--json", "--rights", "--nodes=0:1:a:b:c",
+        "--cloud-provider=datacrunch", "--cloud-config=FILE", "--expander", "--", "--service-account", "--service-account=\n", "--kubeconfig",
+    ])), max_size=6),
+    verb=st.sampled_from(["check", "convert", "show"]),
+    content=st.one_of(st.sampled_from([NATIVE, *TEXTS.values()]), st.text(max_size=40)),
+)  # fmt: skip
+@settings(QUICK, max_examples=150)
+def test_any_words_to_the_commands_about_settings_end_without_a_traceback(
+    words: list[str], verb: str, content: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = Path(tmp_path_factory.getbasetemp()) / "words.yaml"
+    file.write_bytes(content.encode("utf-8", "replace"))
+    given = [word.replace("FILE", str(file)) for word in words]
+    clean = {"VERDA_CLIENT_SECRET": "a-secret-that-must-not-show"}
+    ended = CliRunner().invoke(app, ["config", verb, *given], env=clean)
+    assert ended.exception is None or isinstance(ended.exception, SystemExit | Ends), ended.exception
+    assert ended.exit_code in (0, 1, 2, 3) or isinstance(ended.exception, Ends)
+    assert "a-secret-that-must-not-show" not in ended.output

@@ -90,6 +90,11 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
     (POOL | {"A_LABELS": "team"}, ["A_LABELS", "pairs k=v"]),
     (POOL | {"A_TAINTS": "x:Sometimes"}, ["A_TAINTS", "Sometimes", "NoSchedule"]),
     (POOL | {"A_RESOURCES": "{"}, ["A_RESOURCES", "valid JSON"]),
+    (POOL | {"A_INSTANCE_TYPES": "[1A100"}, ["A_INSTANCE_TYPES", "valid JSON"]),
+    (POOL | {"A_INSTANCE_TYPES": ",,"}, ["A_INSTANCE_TYPES", "what it may buy"]),
+    (ONE | {"GPU_NODE_1_GPU_COUNT": '"4"'}, ["GPU_NODE_1_GPU_COUNT", "whole number"]),
+    (ONE | {"GPU_NODE_1_SCALE_UP_ENDPOINT": "http://power..local/on"}, ["GPU_NODE_1_SCALE_UP_ENDPOINT", "between its dots"]),
+    (ONE | {"GPU_NODE_1_SCALE_UP_ENDPOINT": f"http://{'a' * 64}/on"}, ["GPU_NODE_1_SCALE_UP_ENDPOINT", "1 to 63"]),
 ]  # fmt: skip
 
 
@@ -97,8 +102,9 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
 def test_half_a_group_and_bad_values_are_errors_that_name_the_variables(
     environ: dict[str, str], words: list[str]
 ) -> None:
-    found = problems(None, environ)
-    assert any(all(word in line for word in words) for line in found), found
+    (found,) = problems(None, environ)
+    assert all(word in found for word in words), found
+    assert found.startswith(("GPU_NODE_1_", "OTHER_", "A_")), found
 
 
 @pytest.mark.parametrize("name", ["NVIDIA_GPU_COUNT", "CUDA_INSTANCE_TYPES", "RACK_SCALE_UP_ENDPOINT"])
@@ -106,6 +112,15 @@ def test_a_stray_variable_is_a_warning_and_no_group(name: str) -> None:
     loaded = read(None, {name: "3"} | MACHINES)
     assert len(loaded.settings.machines) == 2
     assert [line for line in loaded.warnings if name in line and "has no effect" in line]
+
+
+def test_what_a_pool_may_buy_without_types_is_told_to_be_no_group() -> None:
+    environ = {"A_GPU_MODELS": "A100 80GB", "A_NAME": "a", "A_MAX": "1", "OTHER_GPU_MODELS": "x"}
+    warnings = read(None, environ | MACHINES).warnings
+    assert [
+        line for line in warnings if line.startswith("A_GPU_MODELS: is no group without A_INSTANCE_TYPES")
+    ]
+    assert not [line for line in warnings if "OTHER" in line]
 
 
 def test_a_variable_that_only_looks_like_one_of_a_group_is_told() -> None:

@@ -59,10 +59,10 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
     ("text", "words"),
     [
         ("machines: [{name: w1}]", "machines[0].gpu_count: expected a value, because it is required"),
-        (f"machines: [{FOUR}, {FOUR}]", "machines[1].name = w1: expected a name of its own; machines[0] has it already"),
+        (f"machines: [{FOUR}, {FOUR}]", "machines[1].name = w1: expected a name of its own; machines[0] (config.yaml:1) has it already"),
         (
             f"machines: [{FOUR}]\npools: [{{name: w1, gpu_models: [X], max: 1, join: m}}]\njoin: {{m: {{startup_script_id: s}}}}",
-            "machines[0].name = w1: expected a name of its own; pools[0] has it already",
+            "machines[0].name = w1: expected a name of its own; pools[0] (config.yaml:2) has it already",
         ),
         (f"machines: [{FOUR[:-1]}, webhook: powr}}]\nwebhooks: {{power: {{}}}}", "did you mean power?"),
         (f"machines: [{FOUR}]\nwebhooks: {{a: {{}}, b: {{}}}}", "machines[0].webhook: expected the name of an entry under webhooks: a, b"),

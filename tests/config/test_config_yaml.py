@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from controller.app.reload import mark
+from controller.config.credentials import LiveCredentials
 from controller.config.errors import ConfigError
 from controller.config.load import load
+from controller.config.settings import Verda
 from controller.config.yamltext import parse_yaml
 
 
@@ -111,3 +115,21 @@ def test_a_file_is_read_by_its_name_and_reported_by_it(tmp_path: Path) -> None:
         load(str(file), {}, service_account="/nonexistent")
     with pytest.raises(ConfigError, match="expected a file that can be read"):
         load(str(tmp_path / "none.yaml"), {}, service_account="/nonexistent")
+
+
+def test_a_file_without_end_is_refused_by_its_size_and_a_pipe_is_read_once() -> None:
+    with pytest.raises(ConfigError, match=r"^/dev/zero: expected settings of a sensible size$"):
+        load("/dev/zero", {}, service_account="/nonexistent")
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, b"limits: {gpus: 3}\n")
+        os.close(writer)
+        name = f"/dev/fd/{reader}"
+        loaded = load(name, {}, service_account="/nonexistent")
+        assert loaded.settings.limits.gpus == 3
+        # Opening it once more would wait for ever; credentials may come in the same way.
+        assert mark(loaded.draft.files) == mark([name])
+        verda = Verda(client_id="me", client_secret="secret")
+        assert LiveCredentials(verda, {"client_secret": name}).current()[:2] == ("me", "secret")
+    finally:
+        os.close(reader)

@@ -2,7 +2,7 @@
 
 A machine boots some time after it was switched on, its Node becomes Ready and then shows its GPUs; some time after
 it was switched off its Node ceases to be Ready. The room writes down every wish that reached it and every law that
-was broken: power taken from a GPU in use, two wishes for one demand.
+was broken: power taken from a GPU in use or from one that a pod gets while the machine goes down.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from tests.fleet.scene import DEADLINES, Controller, World
 
 # What a call meets. The last two have their effect although nobody hears of it.
 FAULTS = ("ok", "refused", "away", "busy", "nothing", "unheard", "lost", "late")
+# The controller's end, before or after the effect; and an effect that comes when nobody waits for it any more.
+ENDS = ("dies", "dies_after", "delayed")
 
 
 @dataclass
@@ -44,7 +46,10 @@ class Box:
     boot: float = 60.0
     show: float = 20.0
     stop: float = 20.0
-    ours: bool = False  # it was the controller that switched it last
+    ours: bool = False  # it was the controller that switched it on last
+    doomed: bool = False  # it was the controller that switched it off last
+    due: float = 0.0  # when a delayed call switches it
+    due_on: bool = False
 
 
 @dataclass
@@ -79,13 +84,16 @@ class Room:
         """Power, by whoever presses the button; the laws hold for us alone."""
         box, now = self.boxes[name], self.time.now
         if on and box.power in ("off", "stopping"):
-            box.power, box.since, box.ours = "booting", now, not hand
+            box.power, box.since, box.ours, box.doomed = "booting", now, not hand, False
         elif not on and box.power in ("on", "booting"):
             if not box.stops:
                 return
-            box.power, box.since = "stopping", now
-            if not hand and (used := [p.key for p in self.town.pods.values() if p.node == name and _uses(p)]):
+            box.power, box.since, box.doomed = "stopping", now, not hand
+            if not hand and (used := self.users(name)):
                 self.broken.append(f"{name} is switched off while {used} use its GPUs")
+
+    def users(self, name: str) -> list[str]:
+        return [pod.key for pod in self.town.pods.values() if pod.node == name and _uses(pod)]
 
     def call(self, name: str, on: bool, key: str) -> str:
         for who in (name, "*"):
@@ -97,9 +105,12 @@ class Room:
         call = Call(self.time.now, name, on, key, met)
         self.before(call)
         self.calls.append(call)
-        if met in ("ok", "lost", "late"):
+        if met in ("ok", "lost", "late", "dies_after"):
             self.heard.add(key)
             self.press(name, on, hand=False)
+        if met == "delayed":
+            self.heard.add(key)
+            self.boxes[name].due, self.boxes[name].due_on = self.time.now + 15.0, on
         return met
 
     def wishes(self, on: bool, name: str = "") -> list[str]:
@@ -109,7 +120,12 @@ class Room:
     def step(self) -> None:
         now = self.time.now
         for box in self.boxes.values():
+            if box.due and now >= box.due:
+                box.due = 0.0
+                self.press(box.name, box.due_on, hand=False)
             node = self.town.nodes.get(box.name)
+            if box.power == "stopping" and box.doomed and (used := self.users(box.name)):
+                self.broken.append(f"{used} got GPUs of {box.name} while it goes down")
             if box.power == "booting" and box.boots and now >= box.since + box.boot:
                 box.power = "on"
                 known = node or make_node(box.name, now, gpus=0)
@@ -142,7 +158,9 @@ class Wires:
         await asyncio.sleep(0)
         self._hands._live()
         met = self._room.call(machine, on, key)
-        if met in ("lost", "unheard"):
+        if met in ("dies", "dies_after"):
+            self._hands._die()
+        if met in ("lost", "unheard", "delayed"):
             await self._room.time.sleep(10.0)
             return Unknown("no answer within 10 s")
         if met == "late":
@@ -243,4 +261,4 @@ def switch(name: str = "w1", gpus: int = 1, **more: Any) -> Switch:
     return Switch(name=name, gpus=gpus, **(values | more))
 
 
-__all__ = ["FAULTS", "Box", "Cabinet", "Operator", "Power", "Room", "switch"]
+__all__ = ["ENDS", "FAULTS", "Box", "Cabinet", "Operator", "Power", "Room", "switch"]

@@ -315,6 +315,24 @@ async def test_the_node_object_goes_only_where_that_is_wished() -> None:
         assert world.town.pods["default/train"].node == "w1"
 
 
+async def test_a_node_that_registers_while_its_machine_is_called_off_takes_no_pod() -> None:
+    """Its Node comes too late and without our taint, and the call that switches it off is under way."""
+    world = Cabinet(switch("w1", on_within=60.0, off_within=300.0))
+    world.room.add("w1", node=False, boot=80.0, show=0.0, stop=40.0)
+    operator = world.begin()
+    # It has booted when the last call has its effect, whose answer does not come.
+    world.room.faults["w1"] = ["ok", "busy", "busy", "busy", "busy", "lost"]
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.FALLING)
+    world.town.pods.clear()
+    while world.room.boxes["w1"].power != "stopping":
+        await world.run(operator, 1, step=1.0)
+    world.town.add_pod("late")
+    await world.run(operator, 30, step=1.0)
+    assert world.room.broken == []
+    assert not world.town.pods["default/late"].node
+
+
 async def test_least_times_on_and_off_hold() -> None:
     world = Cabinet(switch("w1", 1, min_on=900.0, min_off=300.0), cooldown=0.0)
     world.room.add("w1", 1)

@@ -1,8 +1,9 @@
-"""Random lives of a room of switched machines: faults, crashes, hands and pods in any order, and two laws.
+"""Random lives of a room of switched machines: faults, crashes, leaders, hands and pods in any order, and two laws.
 
-Power is never taken from a GPU in use, and one demand never switches two machines on: a further machine is asked
-for only while more pods wait than machines may be coming up for them. When the faults end, all work gets done and
-every machine is off.
+Power is never taken from a GPU in use, nor from one that a pod gets while the machine goes down; and one demand never
+switches two machines on: a further machine is asked for only while more pods wait than machines may be coming up for
+them. Controllers end at any call, at the endpoints as well, and leaders lose the lease with calls under way, which
+have their effect under the next one. When the faults end, all work gets done and every machine is off.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from controller.domain.switching import Power
 from controller.fleet.ledger import LedgerError
 from tests.fleet.fakes import make_node
-from tests.fleet.power import FAULTS, Cabinet, Call, Operator, switch
+from tests.fleet.power import ENDS, FAULTS, Cabinet, Call, Operator, switch
 
 ON_WITHIN = 240.0
 
@@ -47,6 +48,7 @@ class Life:
             self.room.add(name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8)
         self.room.before = self._judge
         self.operator: Operator = self.world.begin()
+        self.former: list[Operator] = []  # who led before, with what they had under way
         self.pods = 0
 
     def _judge(self, call: Call) -> None:
@@ -69,12 +71,14 @@ class Life:
         rng, room, town = self.rng, self.room, self.town
         chance = rng.random()
         name = rng.choice(list(room.boxes))
-        if chance < 0.10 and self.pods < 40:
+        if chance >= 0.94:
+            await self._disturb(chance)
+        elif chance < 0.10 and self.pods < 40:
             for _ in range(rng.choice([1, 1, 2, 3])):
                 self.pods += 1
                 town.add_pod(f"p{self.pods}")
         elif chance < 0.22:
-            room.faults.setdefault(name, []).append(rng.choice(FAULTS))
+            room.faults.setdefault(name, []).append(rng.choice((*FAULTS, *ENDS)))
         elif chance < 0.26:
             await self.restart()
         elif chance < 0.29:
@@ -105,18 +109,36 @@ class Life:
         tainted = any(taint.effect == "NoSchedule" for taint in node.taints)
         return node.ready and not tainted and not there and node.allocatable.get("nvidia.com/gpu", 0) > 0
 
+    async def _disturb(self, chance: float) -> None:
+        """Whoever leads ends at one of its next calls, or another one leads."""
+        if chance < 0.97:
+            hands = self.operator.hands
+            hands.kill = (hands.count + self.rng.randint(1, 12), self.rng.choice(["before", "after"]))
+            return
+        self.operator.leads = False
+        self.former.append(self.operator)
+        back = self.rng.random() < 0.5 and len(self.former) > 1
+        self.operator = self.former.pop(0) if back else self.world.begin()
+        self.operator.leads = True
+
     async def restart(self) -> None:
         await self.operator.die()
         self.operator = self.world.begin()
+
+    async def look(self) -> None:
+        for each in [one for one in self.former if one.hands.dead]:
+            self.former.remove(each)
+        for each in (*self.former, self.operator):
+            with contextlib.suppress(LedgerError):
+                await each.look()
+        if self.operator.hands.dead:
+            self.operator = self.world.begin()
 
     async def run(self, steps: int) -> None:
         for _ in range(steps):
             await self.happen()
             self.world.happen()
-            with contextlib.suppress(LedgerError):
-                await self.operator.look()
-            if self.operator.hands.dead:
-                self.operator = self.world.begin()
+            await self.look()
             await self.time.advance(self.rng.choice([1.0, 5.0, 20.0]))
             assert self.room.broken == []
 
@@ -124,6 +146,10 @@ class Life:
         self.room.faults.clear()
         self.room.answers = True
         self.operator.hands.not_shown_yet.clear()
+        self.operator.hands.kill = None
+        for each in self.former:
+            await each.die()
+        self.former.clear()
         for box in self.room.boxes.values():
             box.boots = box.stops = True
             if box.power == "on":  # one whose Node was deleted registers when its kubelet starts again
@@ -133,8 +159,7 @@ class Life:
                 box.since = self.time.now
         for _ in range(900):
             self.world.happen()
-            with contextlib.suppress(LedgerError):
-                await self.operator.look()
+            await self.look()
             await self.time.advance(20.0)
             if not self.town.pods and all(
                 record.power is Power.OFF for record in self.operator.ledger.switched.values()

@@ -17,7 +17,9 @@ class Rack:
 
     def __init__(self, stage: Stage, power: PowerServer, gpus: Mapping[str, int]) -> None:
         self.stage, self.power, self.gpus = stage, power, gpus
+        self.boot = self.stop = 0.0  # seconds until its Node shows what was done
         self.broken: list[str] = []
+        self.ready: set[str] = set()
         self._loop = asyncio.get_running_loop()
         power.before = self._before
         power.on_effect = self._effect
@@ -42,6 +44,7 @@ class Rack:
         ready = {"type": "Ready", "status": "True" if on else "Unknown", "reason": "Kubelet"}
         body = {"status": {"conditions": [ready], "capacity": gpus, "allocatable": gpus}}
         await self.stage.patch(READY.format(name), body)
+        (self.ready.add if on else self.ready.discard)(name)
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
@@ -55,4 +58,9 @@ class Rack:
                 self.broken.append(f"{name} is called off while {used} use it")
 
     def _effect(self, name: str, on: bool) -> None:
-        asyncio.run_coroutine_threadsafe(self.set(name, on), self._loop)
+        asyncio.run_coroutine_threadsafe(self._turn(name, on), self._loop)
+
+    async def _turn(self, name: str, on: bool) -> None:
+        await asyncio.sleep(self.boot if on else self.stop)
+        if self.power.powers[name] == ("on" if on else "off"):  # nobody has switched it again meanwhile
+            await self.set(name, on)

@@ -14,15 +14,18 @@ from typing import Any
 import pytest
 
 from controller.app.exits import Ends
-from controller.app.parts import make_cloud, make_connection
+from controller.app.parts import make_cloud, make_connection, make_provider
 from controller.app.reload import APPLIED, REFUSED, Reload
 from controller.app.start import prepare
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load
 from controller.domain.machine import Phase
+from controller.fleet.switching import life as switched
 from controller.sandbox.demo.stage import QUICK, Stage, merged
 from tests.loop.acting import until
 from tests.loop.lives import CLOUD, CLUSTER, POOL, SECRET, SETTINGS, Hurried, Life
+from tests.loop.racks import Rack
+from tests.power_server import PowerServer
 
 pytestmark = pytest.mark.life
 
@@ -240,3 +243,97 @@ async def test_a_pool_that_comes_back_opens_its_machines_again(tmp_path: Path) -
         await until("it is open", opened)
         await life.end()
         assert len(life.posts) == 1
+
+
+SWITCHED: dict[str, Any] = {
+    "cluster_id": "home",
+    "timing": {"tick": "200ms", "poll_cloud": "300ms", "poll_cloud_busy": "300ms"},
+    "deadlines": {"gpu_settle": "100ms", "drain_pause": "100ms", "backoff": {"first": "1s", "most": "2s"}},
+    "scale_down": {"cooldown": "300ms"},
+    "lease": PATIENT["lease"],
+}
+
+
+def machine(name: str, power: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name, "gpu_count": 1, "min_on": "0s", "min_off": "0s", "switches_per_day": 10_000, "left_alone_for": "0s",
+        "scale_up_endpoint": f"{power}/on/{name}", "scale_down_endpoint": f"{power}/off/{name}", **more,
+    }  # fmt: skip
+
+
+async def test_a_hundred_changes_of_switched_machines_switch_nothing_twice_and_nothing_off_under_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(switched, "DARK", 1.0)  # how long a Node has to be not Ready
+    rng = random.Random(8)
+    with PowerServer() as power:
+        async with Stage(cluster=CLUSTER, boots=False) as stage:
+            rack = Rack(stage, power, {"one": 1, "two": 1})
+            await rack.register()
+            one, two = (machine(name, power.url) for name in ("one", "two"))
+            other = f"{power.url}/on/one?way=other"
+            good: list[dict[str, Any]] = [
+                {"machines": [one, two]},
+                {"machines": [one, two], "webhooks": {"w": {"timeout": "7s", "headers": {"X-N": "1"}}}},
+                {"machines": [one | {"scale_up_endpoint": other}, two | {"price_per_hour": 0.5}]},
+                {"machines": [two, one], "deadlines": {"backoff": {"first": "500ms", "most": "1s"}}},
+                {"machines": [one]},
+            ]
+            bad: list[str | dict[str, Any]] = [
+                "machines: [",
+                {"machines": []},
+                {"machines": [one, one]},
+                {"machines": [one, two | {"gpu_count": 0}]},
+                {"machines": [one, {"name": "two"}]},
+                {"machines": [one | {"scale_up_endpoint": "power/on"}, two]},
+                {"machines": [one | {"webhook": "nobody"}, two]},
+                {"machines": [one, two], "webhooks": {"w": {"auth": {"bearer": {"secret": SECRET}}}}},
+            ]
+            mounted = Mounted(tmp_path)
+            base = merged({key: value for key, value in QUICK.items() if key != "join"}, SWITCHED)
+            mounted.put(json.dumps(merged(base, good[0])))
+
+            def again() -> Loaded:
+                try:
+                    return load(str(mounted.path), {})
+                except ConfigError as error:
+                    raise Ends(2, *str(error).splitlines()) from error
+
+            now, loaded = Hurried(), again()
+            connection = await make_connection(stage.kubeconfig, {}, now)
+            program = await prepare(
+                loaded, connection, make_provider(loaded.settings, now), now, identity="life"
+            )
+            reload = Reload(program, again, sleep=now.sleep)
+            task = asyncio.create_task(program.run(None))
+
+            async def bound(pod: str) -> Any:
+                return (await stage.pods())[pod]["spec"].get("nodeName")
+
+            async def all_off() -> bool:
+                return set(power.powers.values()) == {"off"}
+
+            try:
+                for n in range(100):
+                    wrong = rng.random() < 0.5
+                    text = rng.choice(bad) if wrong else rng.choice(good)
+                    shown = text if isinstance(text, str) else json.dumps(merged(base, text))
+                    mounted.put(f"{shown}\n# {n}\n")
+                    assert await reload.look() == (REFUSED if wrong else APPLIED), (n, text)
+                    if n % 20 == 0:
+                        await stage.pod(f"p{n}", 1)
+                    if n % 20 == 12:
+                        await until("it is bound", lambda n=n: bound(f"p{n - 12}"), within=60)
+                        await stage.delete(f"/api/v1/namespaces/default/pods/p{n - 12}")
+                    assert rack.broken == []
+                    await asyncio.sleep(0.02)
+                mounted.put(json.dumps(merged(base, good[0])))
+                assert await reload.look() == APPLIED
+                await until("everything is off", all_off, within=60)
+                assert not task.done()
+                assert 1 <= len(power.keys(True)) <= 5  # one wish for each pod at most
+                assert rack.broken == []
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                await connection.close()

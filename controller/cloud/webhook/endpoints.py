@@ -25,6 +25,10 @@ log = logging.getLogger("gpu_autoscaler.switches")
 
 Read = Callable[[], Awaitable[str]]
 _LONGEST_STATUS = 65_536
+# No connection was made. A name that is none the resolver's codec refuses, with an error of its own kind.
+_NOT_SENT = (
+    aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError, UnicodeError,
+)  # fmt: skip
 
 
 class Unreadable(Exception):
@@ -55,7 +59,9 @@ class HttpEndpoints:
         self._session: aiohttp.ClientSession | None = None
 
     async def switch(self, machine: str, on: bool, key: str) -> Outcome:
-        target = self._targets[machine]
+        target = self._targets.get(machine)
+        if target is None:  # the settings have changed under a call
+            return Refused(Reason.UNAVAILABLE, f"{machine} is no longer in the settings")
         where = _host(target.on if on else target.off)
         try:
             keys, context = await self._prepared(machine)
@@ -65,7 +71,7 @@ class HttpEndpoints:
         try:
             async with self._send(target, request, context) as answer:
                 return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError) as error:
+        except _NOT_SENT as error:
             return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
         except TimeoutError:
             return Unknown(f"{where} did not answer within {target.way.timeout:g} s")
@@ -73,8 +79,8 @@ class HttpEndpoints:
             return Unknown(f"{where} broke off ({_words(error)})")
 
     async def ask(self, machine: str) -> str:
-        target = self._targets[machine]
-        if not target.status:
+        target = self._targets.get(machine)
+        if target is None or not target.status:
             return ""
         try:
             keys, context = await self._prepared(machine)
@@ -85,7 +91,7 @@ class HttpEndpoints:
                     return ""
                 async with asyncio.timeout(target.way.timeout):
                     return power_of(target.way, await answer.content.read(_LONGEST_STATUS))
-        except (Unreadable, aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (Unreadable, aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
             log.info("status endpoint", extra={"machine": machine, "error": _words(error)})
             return ""
 
@@ -170,6 +176,8 @@ def _host(url: str) -> str:
 def _words(error: BaseException) -> str:
     if isinstance(error, Unreadable):
         return str(error)
+    if isinstance(error, UnicodeError):
+        return "its name is none that can be looked up"
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"

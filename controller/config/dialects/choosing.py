@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from controller.config.dialects import ca_verda, datacrunch, verdacloud, webhook
 from controller.config.dialects.dotenv import read_dotenv
 from controller.config.dialects.draft import Draft
-from controller.config.dialects.flags import Flags
+from controller.config.dialects.flags import PROVIDERS, Flags
 from controller.config.dialects.jsontext import parse_json
 from controller.config.errors import ConfigError, Places, Problem
 from controller.config.reading import read_text
@@ -41,6 +41,13 @@ _SHAPES = {
     "availableLocations": VERDACLOUD,
     "nodeGroups": WEBHOOK,
 }
+# Where a configuration of each comes from.
+_WHERE = {
+    CA_VERDA: "--config FILE with node_groups",
+    DATACRUNCH: f"one of {', '.join(_DATACRUNCH)}",
+    VERDACLOUD: f"{_VERDACLOUD[0]}, {_VERDACLOUD[1]} or --cloud-config=FILE",
+}
+CONFIGURATIONS = (*_DATACRUNCH, *_VERDACLOUD)
 _NATIVE = ("pools", "machines", "join", "limits", "scale_down", "scale_up", "verda")
 
 
@@ -59,6 +66,8 @@ def translate(
     """The draft of whatever configuration there is; what is wrong stands in its problems, or is raised."""
     if dialect not in DIALECTS:
         raise ConfigError([Problem("--dialect", dialect, f"one of {', '.join(DIALECTS)}", "command line")])
+    if flags.provider not in ("", *PROVIDERS):
+        raise ConfigError(flags.problems)
     found = _sources(file, text, environ, flags)
     if len(found) > 1:
         places = " and ".join(source.where for source in found)
@@ -73,6 +82,9 @@ def translate(
     if chosen == NATIVE:
         draft.tree = tree
         return draft
+    if source is None and chosen in _WHERE:
+        expected = f"{_WHERE[chosen]}, because that is how {chosen} is configured"
+        raise ConfigError([Problem("", None, expected, "command line and environment")])
     draft.tree = Tree(places=Places(source.where if source is not None else "default"))
     match _shape(tree) or chosen:
         case "ca-verda":
@@ -91,10 +103,12 @@ def translate(
 
 def _sources(file: str | None, text: str | None, environ: Mapping[str, str], flags: Flags) -> list[Source]:
     found: list[Source] = []
+    if file == "":
+        raise ConfigError([Problem("--config", '""', "the name of a file", "command line")])
     if file is not None or text is not None:
         name = file or "config.yaml"
         found.append(Source(name, read_text(name) if text is None else text))
-    named = [name for name in (*_DATACRUNCH, *_VERDACLOUD) if environ.get(name, "").strip()]
+    named = [name for name in CONFIGURATIONS if environ.get(name, "").strip()]
     for name in named:
         value = environ[name].strip()
         if name.endswith("_FILE"):

@@ -18,6 +18,7 @@ from controller.config.sources import Tree
 from controller.config.values import Path
 
 LONGEST_NAME = 20
+_OURS = re.compile(r"\b(?:pools|machines)\[[0-9]+\]")
 
 
 @dataclass
@@ -47,11 +48,15 @@ class Draft:
 
     def theirs(self, problem: Problem) -> Problem:
         """The problem with the key that stands in the predecessor's file."""
+        expected = _OURS.sub(lambda found: self._spelled(found[0]), problem.expected)
+        return Problem(self._spelled(problem.key), problem.value, expected, problem.where)
+
+    def _spelled(self, key: str) -> str:
         for ours in sorted(self.spelled, key=len, reverse=True):
-            rest = problem.key[len(ours) :]
-            if problem.key.startswith(ours) and (not rest or rest[0] in ".["):
-                return Problem(self.spelled[ours] + rest, problem.value, problem.expected, problem.where)
-        return problem
+            rest = key[len(ours) :]
+            if key.startswith(ours) and (not rest or rest[0] in ".["):
+                return self.spelled[ours] + rest
+        return key
 
 
 class Given:
@@ -134,6 +139,7 @@ def pool_name(group: str) -> str:
 
 def name_pool(draft: Draft, group: str, path: Path, where: str, theirs: str) -> None:
     """The pool's name; where it had to differ from the group's this is told."""
+    draft.tree.places.where[path] = where  # of what is missing
     name = pool_name(group)
     note = "" if name == group else f"was {group}: part of every hostname, so short and in lower case"
     if not name:

@@ -246,3 +246,4 @@ _TAKEN: dict[str, Callable[[Flags, str, str, bool], None]] = {
     "scale-down-enabled": _scale_down,
     "leader-elect": _leader_elect,
 }
+KNOWN = sorted({"nodes", *_TAKEN, *_SAME})  # those that have a counterpart here

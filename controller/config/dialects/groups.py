@@ -24,6 +24,7 @@ _KINDS: dict[str, tuple[str, type[BaseModel]]] = {
     MACHINE: ("machines", SwitchedMachine),
     POOL: ("pools", PoolSetting),
 }
+_BUYING = ("GPU_MODELS", "MIN_GPU_MEMORY_GB")
 _TELLING = ("SCALE_UP_ENDPOINT", "SCALE_DOWN_ENDPOINT")  # no other program's variables end so by chance
 
 
@@ -57,6 +58,7 @@ def apply_groups(tree: Tree, environ: Mapping[str, str], warnings: list[str]) ->
                 continue
             problems += _group(tree, given, prefix, kind, top, model, everyone, warnings)
     problems += _without_count(given, set(prefixes[MACHINE]), warnings)
+    warnings += _without_types(given, set(prefixes[POOL]))
     return problems
 
 
@@ -96,7 +98,9 @@ def _group(
     spot = tree.get((top,))
     if spot is not None and not isinstance(spot, list):
         return []  # which is a problem of its own
-    at: Path = (top, len(spot or []))
+    number = len(spot or [])
+    at: Path = (top, number)
+    tree.places.where[at] = f"{prefix}_{kind}"  # of what is missing
     problems: list[Problem] = []
     for name, text in sorted(found.items(), key=lambda pair: pair[0].count("__")):
         path: Path = (*at, *known[name])
@@ -112,6 +116,10 @@ def _group(
         problem = tree.put(path, value, f"{prefix}_{name}")
         if problem:
             problems.append(Problem("", None, problem, f"{prefix}_{name}"))
+    made = tree.get((top,))
+    if problems and isinstance(made, list) and len(made) > number:
+        made.pop()  # half of it would only give more problems of the same cause
+        tree.places.forget(at)
     return problems
 
 
@@ -149,3 +157,13 @@ def _without_count(given: Mapping[str, str], machines: set[str], warnings: list[
         else:
             warnings.append(f"{there[0]}: is no group without {prefix}_{MACHINE} and has no effect")
     return problems
+
+
+def _without_types(given: Mapping[str, str], pools: set[str]) -> Iterator[str]:
+    """What else says what a pool may buy makes no group by itself."""
+    for name in sorted(given):
+        for end in _BUYING:
+            prefix = name.removesuffix(f"_{end}")
+            alone = prefix in (name, "") or prefix in pools or name.startswith(PREFIX)
+            if not alone and any(f"{prefix}_{key}" in given for key in ("NAME", "MAX")):
+                yield f"{name}: is no group without {prefix}_{POOL} and has no effect; pools without types come from a file"

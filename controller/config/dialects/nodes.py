@@ -30,12 +30,12 @@ def parse_nodes(draft: Draft, text: str, *, region: bool) -> Nodes | None:
     form = _WITH_REGION if region else _WITH_PREFIX
     parts = [part.strip() for part in text.split(":")]
     if not all(parts) or len(parts) not in ((5,) if region else (4, 5)):
-        draft.wrong("--nodes", text, form, "command line")
+        draft.wrong("--nodes", text or '""', form, "command line")
         return None
     least, most, kind = parts[:3]
     for number in (least, most):
         if not (number.isascii() and number.isdigit() and len(number) < 10):
-            draft.wrong("--nodes", text, f"{form} with whole numbers as bounds", "command line")
+            draft.wrong("--nodes", text or '""', f"{form} with whole numbers as bounds", "command line")
             return None
     if region or (len(parts) == 5 and _REGION.fullmatch(parts[3])):
         return Nodes(text, least, most, kind, parts[4], region=parts[3].upper())

@@ -72,7 +72,7 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     if images is not None:
         images.move("cpu" if cpu else "gpu", (*at, "image"))
         images.get("gpu" if cpu else "cpu")
-    if draft.tree.get((*at, "image")) is None:
+    if draft.tree.get((*at, "image")) is None and (images is not None or not top.has("image")):
         draft.wrong(f"image.{'cpu' if cpu else 'gpu'}", None, "an image, because it is required", top.where())
     top.move("sshKeyIDs", (*at, "ssh_key_ids"))
     _over(draft, "availableLocations", (*at, "locations"), top, group)
@@ -204,7 +204,7 @@ def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
     given = {key.upper(): value for key, value in inline.data.items()} if inline is not None else {}
     for name in sorted(asked):
         if not environ.get(name, "").strip() and not given.get(name):
-            draft.wrong(name, None, "a value, because the startup script asks for it", name)
+            draft.wrong("", None, "a value, because the startup script asks for it", name)
     for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
         draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
     script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)

@@ -33,6 +33,7 @@ def translate(draft: Draft, tree: Tree) -> None:
             continue
         given = Given(draft, row, top.places, ("nodeGroups", n))
         draft.spelled[f"machines[{n}]"] = given.theirs()
+        draft.tree.places.where[at] = given.where()
         for theirs, ours in _KEYS.items():
             draft.spelled[f"machines[{n}].{ours}"] = given.theirs(theirs)
             given.move(theirs, (*at, ours))

@@ -207,7 +207,8 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                self.turning.taint(switch.name, seen.node, wanted)
+                undrained = record.power is Power.FALLING and not record.drain_at
+                self.turning.taint(switch.name, seen.node, wanted, meanwhile=undrained)
         for name in self._left():
             if (node := self._view.node(name)) is not None:
                 self.turning.taint(name, node, False)

@@ -17,7 +17,7 @@ from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched, as_machine
-from controller.fleet.removal import CalledOff
+from controller.fleet.removal import HARD, CalledOff
 from controller.fleet.switching.life import off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
@@ -84,6 +84,8 @@ class Falling:
             if not record.call:
                 record = await self._by.change(switch, call=self._by.new_call())
             failed = record.reason in FAILURES
+            if not record.drain_at:
+                await self._close(name)
             check = self._by.lead if failed or record.unsure else self._wanted_off(name)
             sure, now = not record.unsure, self._by.clock()
             # Written first, and the list is read last: nothing slow stands between it and the call.
@@ -122,6 +124,15 @@ class Falling:
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    async def _close(self, name: str) -> None:
+        """It was not drained, as no Node was there. One that has come since takes no pod while the machine goes down."""
+        self._by.lead()
+        try:
+            await self._by.writer.taint(name, add=(HARD,))
+        except ClusterError as error:
+            if error.kind != "not_found":
+                raise
 
     async def _keep(self, switch: Switch, why: Explanation) -> None:
         """It stays on. One that is of no use stays tainted, and goes as soon as nothing needs it."""

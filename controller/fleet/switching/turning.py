@@ -39,9 +39,9 @@ class Turning:
 
     # -- starting things ------------------------------------------------------------------------
 
-    def change(self, endpoints: Endpoints, limits: Deadlines) -> None:
-        """Other settings are in force; what is under way asks the new ones next."""
-        self._by.endpoints = endpoints
+    def change(self, endpoints: Endpoints | None, limits: Deadlines) -> None:
+        """Other settings are in force; what is under way asks the new ones next. None: the endpoints are the same."""
+        self._by.endpoints = endpoints or self._by.endpoints
         self._by.limits = limits
 
     def follow(self, policy: Policy, switch: Switch, record: Switched) -> None:
@@ -85,12 +85,15 @@ class Turning:
             or names.NODE_DRAIN_SINCE in node.annotations
         )
 
-    def taint(self, name: str, node: Node, wanted: bool) -> None:
-        """Put the hard taint on its Node, or take ours off, unless a task is at work there."""
+    def taint(self, name: str, node: Node, wanted: bool, *, meanwhile: bool = False) -> None:
+        """Put the hard taint on its Node, or take ours off, unless a task is at work there.
+
+        `meanwhile`: also then. A Node may register while its machine, which never showed it, is being switched off.
+        """
         written, at = self._tainted.get(name, (None, 0.0))
         if written is wanted and 0 <= self._by.clock() - at < _WATCH_LAG:
             return
-        if not self._by.may_act() or self._tasks.running(name):
+        if not self._by.may_act() or (self._tasks.running(name) and not meanwhile):
             return
         if wanted and not node.has_taint(HARD.key, HARD.effect):
             self._tasks.start(f"taint {name}", lambda: self._put(name))
