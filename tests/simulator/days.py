@@ -25,7 +25,7 @@ class Day:
         works: Sequence[Work] | None = None,
         settings: dict[str, Any] | None = None,
         before: Callable[[Simulation], None] | None = None,
-        dies_at: int = 0,
+        dies: Callable[[int], bool] | None = None,
     ) -> None:
         self.happened: list[str] = []
         trouble = drawn(faults, seed, hours, "simulated") if isinstance(faults, str) else list(faults)
@@ -35,7 +35,7 @@ class Day:
             works=standard(seed, hours) if works is None else works,
             loaded=loaded_from({**default_settings(15), **(settings or {})}),
             trouble=trouble,
-            dies_at=dies_at,
+            dies=dies,
             stop_early=STOP_EARLY,
             tell=lambda at, words: self.happened.append(f"{at:.6f} {words}"),
         )
