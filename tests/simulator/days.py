@@ -26,8 +26,9 @@ class Day:
         settings: dict[str, Any] | None = None,
         before: Callable[[Simulation], None] | None = None,
         dies: Callable[[int], bool] | None = None,
+        happened: list[str] | None = None,
     ) -> None:
-        self.happened: list[str] = []
+        self.happened: list[str] = [] if happened is None else happened
         trouble = drawn(faults, seed, hours, "simulated") if isinstance(faults, str) else list(faults)
         self.simulation = Simulation(
             seed=seed,

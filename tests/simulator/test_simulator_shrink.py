@@ -74,8 +74,6 @@ def test_what_is_left_of_a_failing_run_has_its_pods_its_faults_and_its_settings(
     exec(compile(text, "reduced.py", "exec"), inside)  # noqa: S102
     assert [work.name for work in inside["PODS"]] == ["pod-00002"]
     assert inside["FAULTS"] == []
-    assert (
-        loaded_from({**default_settings(15), **inside["SETTINGS"]}).settings == settings_of(asked).settings
-    )
+    assert loaded_from({**default_settings(15), **inside["SETTINGS"]}).settings == settings_of(asked).settings
     with pytest.raises(AssertionError, match="has not run to its end"):
         inside["test_seed_3_violates_nothing"]()

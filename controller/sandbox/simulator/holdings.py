@@ -45,6 +45,7 @@ class Holdings:
     def new(self) -> list[Instance]:
         """Machines that were not there at the last question."""
         instances = self._worlds.cloud.state.instances
+        self._known &= instances.keys()  # the worlds forget what ended long ago
         found = [one for key, one in instances.items() if key not in self._known]
         for one in found:
             self._known.add(one.id)
@@ -57,7 +58,9 @@ class Holdings:
 
     def _node_changed(self, change: Change) -> None:
         name = change.item.key[1]
-        if change.verb != "DELETED" and name not in self._served:
+        if change.verb == "DELETED":
+            self._forget_served(name)
+        elif name not in self._served:
             figures = (change.new.get("status") or {}).get("allocatable") or {}
             if figures.get("nvidia.com/gpu", "0") != "0":
                 self._served.add(name)
@@ -87,6 +90,8 @@ class Holdings:
             if one.status == "discontinued":
                 self._forget(key)
                 self._ended(one)
+                if one.hostname not in self._nodes():
+                    self._forget_served(one.hostname)
             elif known.get(one.hostname) in ("", key) or one.status in _DOOMED[:2]:
                 self._unknown_since.pop(key, None)
             elif now - self._unknown_since.setdefault(key, now) > FORGOTTEN:
@@ -100,6 +105,10 @@ class Holdings:
         self._promised.pop(key, None)
         self._unknown_since.pop(key, None)
 
+    def _forget_served(self, name: str) -> None:
+        if not any(one.hostname == name for one in self._ours.values()):
+            self._served.discard(name)
+
     def left(self) -> tuple[list[str], int, int]:
         """At the end, in words, and how many machines and disks; from now on nothing is ours any more."""
         for one in self._ours.values():
@@ -107,7 +116,9 @@ class Holdings:
         self._ours.clear()
         state, strangers = self._worlds.cloud.state, self._strangers
         machines = [one for one in state.instances.values() if one.live and one.id not in strangers.instances]
-        disks = [one for one in state.volumes.values() if not one.destroyed and one.id not in strangers.volumes]
+        disks = [
+            one for one in state.volumes.values() if not one.destroyed and one.id not in strangers.volumes
+        ]
         scripts = [one for one in state.scripts.values() if one.id not in strangers.scripts]
         words = [
             *(f"machine {one.hostname} ({one.status}) is left" for one in machines),

@@ -29,6 +29,7 @@ from controller.sandbox.simulator.worlds import Worlds
 AFTERWARDS = 24 * 3600.0  # until everything has run and is gone, at most
 STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
 TIDY = 1800.0
+KEPT = 4 * 3600.0  # what has ended
 _LOG = logging.getLogger("gpu_autoscaler")
 Tell = Callable[[float, str], None]
 
@@ -248,7 +249,7 @@ class Simulation:
         return sum(stages) + settings.boot[0] + settings.ready[0] + settings.gpu[0] + settings.pod_start[0]
 
     def _tidy(self) -> None:
-        self.worlds.forget(4 * 3600)
+        self.worlds.forget(KEPT)
         self.loop.call_later(TIDY, self._tidy)
 
     def _look_again(self) -> None:
