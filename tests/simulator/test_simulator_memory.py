@@ -11,11 +11,13 @@ import functools
 import gc
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from controller.sandbox.simulator import simulation, worlds
 from controller.sandbox.simulator.process import Process
+from controller.sandbox.simulator.schedule import Entry
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
 from tests.simulator.days import Day
@@ -25,10 +27,12 @@ PODS = ((100, 300, 1), (105, 600, 2), (1500, 200, 1))  # (seconds after the hour
 FAULTS = (
     (90, {"cloud_fault": {"method": "POST", "path": "/instances", "fault": "lose_after"}}),
     (1200, {"cluster": "disconnect"}),
-    (1300, {"controller": "second", "for_s": 600}),
     (2000, {"cluster": "compact"}),
-    *((at, {"controller": "die", "awaits": 5}) for at in (400, 800, 2400, 2900)),
     (3000, {"cloud_fault": {"path": "*", "fault": "answer", "status": 500, "body": "", "times": 2}}),
+)
+DEATHS = (
+    (1300, {"controller": "second", "for_s": 600}),
+    *((at, {"controller": "die", "awaits": 5}) for at in (400, 800, 2400, 2900)),
 )
 _NONSENSE = 2**30  # what some types of C say of their size
 
@@ -55,7 +59,8 @@ class Held:
         return sum(self.kinds.values())
 
 
-def test_memory_is_flat_however_often_it_dies_and_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("deaths", [(), DEATHS], ids=["one process all the time", "it dies and starts again"])
+def test_memory_is_flat(deaths: Sequence[tuple[int, Entry]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "TIDY", 600.0)
     monkeypatch.setattr(simulation, "KEPT", 1200.0)
     monkeypatch.setitem(worlds.CLUSTER, "history", 20)
@@ -74,7 +79,9 @@ def test_memory_is_flat_however_often_it_dies_and_starts_again(monkeypatch: pyte
         for hour in range(HOURS)
         for n, (at, lasts, gpus) in enumerate(PODS)
     ]
-    faults = [{"at_s": hour * 3600 + at, **entry} for hour in range(HOURS) for at, entry in FAULTS]
+    faults = [
+        {"at_s": hour * 3600 + at, **entry} for hour in range(HOURS) for at, entry in (*FAULTS, *deaths)
+    ]
     day_notes: list[str] = []
     day = Day(
         1,
