@@ -32,6 +32,7 @@ from controller.fleet.tasks import Grounded, NotYet
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _MOST_POLL = 30.0
+_MOST_LEAVING_POLL = 10.0
 # An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
 _REPEAT = 60.0
 # Why an eviction is refused for now.
@@ -218,7 +219,7 @@ class Leaving:
     # -- the delete, and what follows -----------------------------------------------------------
 
     async def delete(self, policy: Policy, intent: str) -> None:
-        pause = POLL
+        pause = asks_after = POLL
         while (machine := self._in(intent, Phase.DELETING)) is not None and not machine.gone_at:
             self._check()
             if not machine.instance_id:
@@ -233,12 +234,12 @@ class Leaving:
                 self._ledger.change(intent, gone_at=self._clock(), gone_in=machine.gone_in or account)
                 await self._ledger.flush()
             elif instance.state == "leaving":
-                await self._sleep(POLL)
+                asks_after = await self._wait_longer(asks_after)
             elif machine.reason is Reason.VANISHED and not machine.delete_at:
                 await self._back(intent)
                 return
             elif machine.delete_at and 0 <= self._clock() - machine.delete_at < _REPEAT:
-                await self._sleep(POLL)
+                asks_after = await self._wait_longer(asks_after)
             else:
                 try:
                     why = await self._ask(policy, machine, instance)
@@ -252,6 +253,11 @@ class Leaving:
         if machine is not None:
             self._kept.pop(machine.name, None)
             await self._closing.close(policy.cluster_id, intent)
+
+    async def _wait_longer(self, pause: float) -> float:
+        """A machine that leaves costs nothing any more, and a minute of its leaving need not be twenty questions."""
+        await self._sleep(pause)
+        return min(_MOST_LEAVING_POLL, pause * 1.25)
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]

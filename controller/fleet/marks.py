@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 
 from controller.cloud.protocol import Order
 from controller.domain import names
@@ -68,7 +69,10 @@ def order_for(policy: Policy, pool: Pool, machine: Machine, kind: InstanceType, 
 
 def intent_of(cluster_id: str, instance: Instance) -> str:
     """The intent of an instance that is provably ours, or ""."""
-    return names.owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
+    return _owned_intent(cluster_id, instance.hostname, instance.description, instance.tags)
+
+
+_owned_intent = lru_cache(maxsize=1000)(names.owned_intent)  # asked for every machine in every pass
 
 
 def carries_marks(cluster_id: str, machine: Machine, instance: Instance) -> bool:

@@ -25,9 +25,10 @@ class Day:
         works: Sequence[Work] | None = None,
         settings: dict[str, Any] | None = None,
         before: Callable[[Simulation], None] | None = None,
-        dies_at: int = 0,
+        dies: Callable[[int], bool] | None = None,
+        happened: list[str] | None = None,
     ) -> None:
-        self.happened: list[str] = []
+        self.happened: list[str] = [] if happened is None else happened
         trouble = drawn(faults, seed, hours, "simulated") if isinstance(faults, str) else list(faults)
         self.simulation = Simulation(
             seed=seed,
@@ -35,7 +36,7 @@ class Day:
             works=standard(seed, hours) if works is None else works,
             loaded=loaded_from({**default_settings(15), **(settings or {})}),
             trouble=trouble,
-            dies_at=dies_at,
+            dies=dies,
             stop_early=STOP_EARLY,
             tell=lambda at, words: self.happened.append(f"{at:.6f} {words}"),
         )

@@ -48,7 +48,7 @@ def test_an_error_that_nobody_fetches_is_seen(deed: Callable[[Simulation], None]
 
 def sends(method: str, path: str, body: bytes = b"") -> Callable[[Simulation], None]:
     def deed(simulation: Simulation) -> None:
-        node = simulation.judge.ours_now()[0].hostname
+        node = simulation.judge.holdings.alive()[0].hostname
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {"content-type": kind}
         request = Request(method, path.format(node=node), {}, headers, body)
@@ -87,7 +87,7 @@ def test_a_node_that_is_changed_without_the_lease_is_seen() -> None:
 
 def test_a_machine_that_ended_badly_with_nobody_on_it_is_left_to_the_controller() -> None:
     def fails(simulation: Simulation) -> None:
-        one = simulation.judge.ours_now()[0]
+        one = simulation.judge.holdings.alive()[0]
         simulation.worlds.tell_cloud("POST", "events", {"event": "fail", "id": one.id, "into": "error"})
         simulation.judge.books.told = lambda: {one.hostname: "launch_failed"}  # type: ignore[method-assign]
         simulation.judge.books.gpu_pods_on = lambda node: []  # type: ignore[method-assign]

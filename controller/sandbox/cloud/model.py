@@ -23,7 +23,7 @@ FATES = (KEEP, TRASH, DESTROY)
 USER = "5c1f0a52-7a0e-4f7e-9a55-0f3a1c9d7b10"  # who all requests with a token come from
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=1000)
 def stamp(at: float) -> str:
     """ISO 8601 in UTC with milliseconds, the only form of time in the API."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -15,8 +15,8 @@ REMEMBERED = 20_000
 
 
 class Visits:
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, str, str, int]] = deque(maxlen=REMEMBERED)
+    def __init__(self, most: int = REMEMBERED) -> None:
+        self._seen: deque[tuple[float, str, str, int]] = deque(maxlen=most)
 
     def note(self, arrived: float, method: str, path: str, status: int) -> None:
         self._seen.append((arrived, method, path, status))

@@ -45,7 +45,7 @@ def asked_of(request: Request) -> Asked:
     return _asked(request.path, request.method, flag(request, "watch"), request.first("fieldSelector"))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _asked(path: str, method: str, watch: bool, selector: str) -> Asked:
     parts = [part for part in path.split("/") if part]
     verb = VERBS.get(method, "")
@@ -80,7 +80,7 @@ def _chosen(selector: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def resource_of(asked: Asked, method: str) -> Resource:
     """The resource that a path names; refused where the path or the method leads nowhere."""
     if asked.group is None:

@@ -68,6 +68,8 @@ class Scheduler:
         name = change.item.key[1]
         if change.verb == "DELETED":
             self.nodes.pop(name, None)
+            if name in self.rooms and not self.rooms[name].pods:
+                del self.rooms[name]
             self._retry()
             return
         node, room = change.new, self._room(name)

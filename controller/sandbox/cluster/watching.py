@@ -10,6 +10,7 @@ yet is silent.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -41,6 +42,13 @@ def _departed(before: Item, version: int) -> Item:
     obj = before.decode()
     obj["metadata"]["resourceVersion"] = str(version)
     return Item(before.key, version, obj, msgspec.json.encode(obj))
+
+
+@lru_cache(maxsize=256)
+def _empty(resource: Resource) -> Obj:
+    """What a bookmark shows beside its version: an object with nothing in it."""
+    head = {"kind": resource.kind, "apiVersion": resource.api_version}
+    return head | shaped(of_resource(resource).name, {})
 
 
 class Watch:
@@ -110,13 +118,7 @@ class Watch:
         if self.form.kind:
             body: Obj = {"kind": METADATA, "apiVersion": self.form.api_version, "metadata": meta}
         else:
-            empty = shaped(of_resource(self.resource).name, {})
-            body = {
-                "kind": self.resource.kind,
-                "apiVersion": self.resource.api_version,
-                **empty,
-                "metadata": meta,
-            }
+            body = {**_empty(self.resource), "metadata": meta}
         self.stream.put(line("BOOKMARK", msgspec.json.encode(body)))
 
     def _keep_marking(self, agenda: Agenda, newest: Callable[[], int]) -> None:

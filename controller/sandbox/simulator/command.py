@@ -12,7 +12,12 @@ from controller.config.load import Loaded
 from controller.sandbox.simulator import baselines, schedule, workload
 from controller.sandbox.simulator.page import page
 from controller.sandbox.simulator.result import Result, words
-from controller.sandbox.simulator.settings import default_settings, loaded_from, loaded_of
+from controller.sandbox.simulator.settings import (
+    apart_from_standard,
+    default_settings,
+    loaded_from,
+    loaded_of,
+)
 from controller.sandbox.simulator.shrink import as_test, shrink
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.timeline import Timeline
@@ -71,7 +76,7 @@ def shrunk(asked: Asked, seed: int) -> tuple[str, str]:
     if not violates(works, trouble):
         return "", ""
     pods, events, told = shrink(works, trouble, violates)
-    return as_test(seed, asked.hours, pods, events, told[0]), told[0]
+    return as_test(seed, asked.hours, pods, events, told[0], apart_from_standard(loaded)), told[0]
 
 
 def trouble_of(asked: Asked, seed: int, loaded: Loaded) -> list[schedule.Entry]:

@@ -46,7 +46,7 @@ class _Steps(Coroutine[Any, Any, Any]):
         if process.frozen is not None:
             return process.hold()
         process.awaits += 1
-        if process.awaits == process.dies_at:
+        if process.awaits == process.dies_at or (process.dies is not None and process.dies_here()):
             process.die()
         if self._held is not None:
             error, self._held = self._held, None
@@ -123,6 +123,7 @@ class Process:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.awaits = 0
         self.dies_at = 0
+        self.dies: Callable[[int], bool] | None = None  # asked at each await whether it dies there
         self.dead = False
         self.frozen: asyncio.Future[None] | None = None
         self.stood_still_at = -1e9  # when it went on after it had stood still
@@ -193,6 +194,10 @@ class Process:
         for task in list(self.tasks):
             task.cancel()
         self._ended(self, "killed")
+
+    def dies_here(self) -> bool:
+        """Nobody dies twice: its tasks make steps of their own while they are cancelled."""
+        return self.dies is not None and not self.dead and self.dies(self.awaits)
 
     def _cut(self) -> None:
         self.dead = self.air.dead = self.connection.dead = True

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from controller.config.load import Loaded, load
+from controller.config.load import Loaded, load, show
+from controller.sandbox.simulator.workload import STANDARD_MACHINES
 
 NAMESPACE = "gpu-autoscaler"
 JOIN = {
@@ -48,3 +49,9 @@ def loaded_from(settings: Mapping[str, Any]) -> Loaded:
 def loaded_of(config: str) -> Loaded:
     """A user's own file. Credentials and addresses are the simulation's; nothing of the real ones is read."""
     return load(config, {**ENVIRON, "GPU_AUTOSCALER_NAMESPACE": NAMESPACE})
+
+
+def apart_from_standard(loaded: Loaded) -> dict[str, Any]:
+    """By key, what differs from the settings of a standard day; without secrets, which no simulation needs."""
+    standard = show(loaded_from(default_settings(STANDARD_MACHINES)).settings)
+    return {key: value for key, value in show(loaded.settings).items() if value != standard[key]}

@@ -7,8 +7,8 @@ The rest of the chance (times, latencies) stays that of the seed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from controller.sandbox.simulator.schedule import Entry
 from controller.sandbox.simulator.workload import Work
@@ -44,16 +44,25 @@ def shrink(
     return pods, fewer, violates(pods, fewer)
 
 
-def as_test(seed: int, hours: float, works: Sequence[Work], trouble: Sequence[Entry], told: str) -> str:
+def as_test(
+    seed: int,
+    hours: float,
+    works: Sequence[Work],
+    trouble: Sequence[Entry],
+    told: str,
+    settings: Mapping[str, Any],
+) -> str:
+    """`settings`: those that differ from a standard day's."""
     pods = "".join(f"    {work!r},\n" for work in works)
     events = "".join(f"    {json.loads(json.dumps(entry))!r},\n" for entry in trouble)
+    chosen = "".join(f"    {key!r}: {value!r},\n" for key, value in settings.items())
     return (
         f'"""Reduced from seed {seed}, which violated: {told}"""\n\n'
         "from __future__ import annotations\n\n"
         "from controller.sandbox.simulator.workload import Work\n"
         "from tests.simulator.days import Day\n\n"
-        f"PODS = [\n{pods}]\nFAULTS = [\n{events}]\n\n\n"
+        f"PODS = [\n{pods}]\nFAULTS = [\n{events}]\nSETTINGS = {{\n{chosen}}}\n\n\n"
         f"def test_seed_{seed}_violates_nothing() -> None:\n"
-        f"    day = Day({seed}, {hours:g}, works=PODS, faults=FAULTS)\n"
+        f"    day = Day({seed}, {hours!r}, works=PODS, faults=FAULTS, settings=SETTINGS)\n"
         '    assert day.result["violations"] == [], day.trace\n'
     )

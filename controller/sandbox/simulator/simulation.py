@@ -29,6 +29,7 @@ from controller.sandbox.simulator.worlds import Worlds
 AFTERWARDS = 24 * 3600.0  # until everything has run and is gone, at most
 STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
 TIDY = 1800.0
+KEPT = 4 * 3600.0  # what has ended
 _LOG = logging.getLogger("gpu_autoscaler")
 Tell = Callable[[float, str], None]
 
@@ -45,10 +46,13 @@ class Simulation:
         tell: Tell | None = None,
         look: Callable[[Simulation], None] | None = None,
         look_every: float = 60.0,
-        dies_at: int = 0,
+        dies: Callable[[int], bool] | None = None,
         stop_early: bool = False,
     ) -> None:
-        """`dies_at`: the first controller is killed at its n-th await. `stop_early`: at the first violation."""
+        """`dies`: asked at each await of the first controller, counted from 1, whether it is killed there.
+
+        `stop_early`: at the first violation.
+        """
         self.seed = seed
         self.hours = hours
         self.loaded = loaded
@@ -60,7 +64,7 @@ class Simulation:
         self._look = look
         self._look_every = look_every
         self._born = 0
-        self._dies_at = dies_at
+        self._dies = dies
         self._stop_early = stop_early
         self.awaits = 0  # of all controllers that have ended
         self._stopping: set[str] = set()
@@ -109,7 +113,7 @@ class Simulation:
             rng=random.Random(f"{self.seed}-{name}"), ended=self._ended,
         )  # fmt: skip
         sky.process = ground.process = process
-        process.dies_at = self._dies_at if self._born == 1 else 0
+        process.dies = self._dies if self._born == 1 else None
         self.processes[place] = process
         self.note(f"controller {name} starts")
         process.start()
@@ -236,7 +240,7 @@ class Simulation:
 
     def _over(self) -> bool:
         arrived = self.loop.time() > self.trouble.arrives
-        return self._enough or (arrived and self.owner.left == 0 and self.judge.settled())
+        return self._enough or (arrived and self.owner.left == 0 and self.judge.holdings.settled())
 
     def _shortest_boot(self) -> float:
         settings = self.worlds.cluster.settings
@@ -245,7 +249,7 @@ class Simulation:
         return sum(stages) + settings.boot[0] + settings.ready[0] + settings.gpu[0] + settings.pod_start[0]
 
     def _tidy(self) -> None:
-        self.worlds.forget(4 * 3600)
+        self.worlds.forget(KEPT)
         self.loop.call_later(TIDY, self._tidy)
 
     def _look_again(self) -> None:
@@ -269,13 +273,13 @@ class Simulation:
             "pods": len(wants),
             "pods_run": sum(want.done for want in wants),
             "launches": judge.launches,
-            "launches_failed": judge.launches_failed,
-            "double_launches": judge.double_launches,
+            "launches_failed": judge.holdings.launches_failed,
+            "double_launches": judge.purchases.twice,
             "leaked_machines": leaked_machines,
             "leaked_disks": leaked_disks,
             "busy_evictions": judge.busy_evictions,
             "cost": round(float(self.cost()), 4),
-            "gpu_hours_paid": round(judge.paid_gpu_s / 3600, 4),
+            "gpu_hours_paid": round(judge.holdings.paid_gpu_s / 3600, 4),
             "gpu_hours_used": round(self.owner.used_gpu_s / 3600, 4),
             "cost_lower_bound": round(float(self._bound), 4),
             "wait_p50_s": waits.at(0.5),

@@ -20,7 +20,7 @@ class Timeline:
         self._lines.append({"t": round(at, 3), "event": words})
 
     def look(self, simulation: Simulation) -> None:
-        machines, gpus = simulation.judge.machines_now()
+        machines, gpus = simulation.judge.holdings.counted()
         owner = simulation.owner
         sample = {
             "t": round(simulation.loop.time(), 3),

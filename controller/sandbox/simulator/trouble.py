@@ -110,7 +110,7 @@ class Trouble:
 
     def _event(self, event: dict[str, Any], lasts: float) -> None:
         if "hostname" in event:  # one of the controller's: strangers are left alone by everybody
-            ours = self._sim.judge.ours_like(str(event["hostname"]))
+            ours = self._sim.judge.holdings.like(str(event["hostname"]))
             if not ours:
                 return
             rest = {key: value for key, value in event.items() if key not in ("hostname", "count", "share")}

@@ -7,6 +7,7 @@ told to the cluster's kubelets in the moment in which they run or are gone.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import random
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 from controller.sandbox.cloud.model import Instance
 from controller.sandbox.cloud.settings import Settings as CloudSettings
+from controller.sandbox.cloud.visits import Visits
 from controller.sandbox.cloud.world import CloudWorld
 from controller.sandbox.cluster.machines import machine_of
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
@@ -25,6 +27,7 @@ from controller.sandbox.wire import Request, Response
 BEGAN = 1_800_000_000.0  # the wall clock when a simulation begins
 SHORTEST = 0.001
 EVENTS_STAY = 3600.0  # seconds, as with the real API server
+VISITS = 100  # requests to the cloud that are remembered: nobody asks for them
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
 CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 140}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
@@ -49,6 +52,7 @@ class Worlds:
     def __init__(self, loop: asyncio.AbstractEventLoop, seed: int) -> None:
         self.loop = loop
         self.cloud = CloudWorld(self.wall, random.Random(f"{seed}-cloud"), CloudSettings().changed(CLOUD))
+        self.cloud.visits = Visits(VISITS)
         settings = ClusterSettings()
         settings.change(CLUSTER)
         self.cluster = ClusterWorld(self.wall, seed, settings)
@@ -59,6 +63,8 @@ class Worlds:
         self.hear: list[Callable[[], None]] = []  # whoever looks after each step of the cloud
         self.turns = 0
         self.lag_until = 0.0  # of scheduler, controllers and kubelets
+        # Timers belong to the worlds, not to the process whose call happened to set them: a dead one would be kept.
+        self._context = contextvars.copy_context()
         self._running: dict[str, Instance] = {}
         self._cloud_timer: asyncio.TimerHandle | None = None
         self._cluster_timer: asyncio.TimerHandle | None = None
@@ -105,7 +111,7 @@ class Worlds:
             if now < timer.when() <= at:
                 return timer  # it will look then, and find that it is early
             timer.cancel()
-        return self.loop.call_at(at, turn)
+        return self.loop.call_at(at, turn, context=self._context)
 
     def _tell_kubelets(self) -> None:
         state = self.cloud.state
@@ -145,6 +151,9 @@ class Worlds:
             del state.instances[one.id]
         for disk in [v for v in state.volumes.values() if v.destroyed and (v.meter.ended_at or 0) < before]:
             del state.volumes[disk.id]
-        del state.events[:-500]
+        worn = {id(tag) for one in state.instances.values() for tag in (*one.tags, *one.os_tags)}
+        worn |= {id(tag) for disk in state.volumes.values() for tag in disk.tags}
+        state.tags = {pair: tag for pair, tag in state.tags.items() if id(tag) in worn}
+        state.events[:] = [event for event in state.events if event.at >= before]
         self.cluster.recorder.forget(self.wall() - EVENTS_STAY)
         self.turn_cluster()

@@ -41,7 +41,7 @@ def _limit(text: str, most: int, unit: str = "characters") -> list[str]:
     return [f"must be no more than {most} {unit}"] if len(text) > most else []
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def label_name(text: str) -> tuple[str, ...]:
     """An RFC 1123 label: namespaces, containers."""
     if re.fullmatch(_LABEL, text) and len(text) <= 63:
@@ -53,13 +53,13 @@ def label_name(text: str) -> tuple[str, ...]:
     return tuple(said)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def subdomain(text: str) -> tuple[str, ...]:
     said = _limit(text, 253)
     return tuple(said if re.fullmatch(_SUBDOMAIN, text) else [*said, SUBDOMAIN_TEXT])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def path_segment(text: str) -> tuple[str, ...]:
     """Roles and their bindings, which may be called anything that fits into a path."""
     if text in (".", ".."):
@@ -67,7 +67,7 @@ def path_segment(text: str) -> tuple[str, ...]:
     return tuple(f"may not contain '{each}'" for each in "/%" if each in text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def qualified(text: str) -> tuple[str, ...]:
     """A label or annotation key: a name, with a subdomain in front or without."""
     parts = text.split("/")
@@ -90,7 +90,7 @@ def qualified(text: str) -> tuple[str, ...]:
     return tuple(said)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def label_value(text: str) -> tuple[str, ...]:
     said = _limit(text, 63, "bytes")
     return tuple(said if re.fullmatch(_VALUE, text) else [*said, VALUE_TEXT])

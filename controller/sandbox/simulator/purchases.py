@@ -1,0 +1,90 @@
+"""Whether a purchase was right: promised before, made once, needed, and within the limits.
+
+The first promise is judged here, never to pay twice. What could be doubted is judged in the controller's favour:
+who changed the picture after the decision, and what a scheduler may do with GPUs that are offered.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from controller.domain.machine import Machine, Phase
+from controller.domain.policy import Policy
+from controller.sandbox.cloud.model import Instance
+from controller.sandbox.simulator.books import Books
+from controller.sandbox.simulator.holdings import Holdings
+from controller.sandbox.simulator.needs import Need, all_placed
+from controller.sandbox.simulator.owner import Owner
+
+
+class Purchases:
+    def __init__(self, policy: Policy, books: Books, holdings: Holdings, owner: Owner) -> None:
+        self.twice = 0
+        self._policy = policy
+        self._books = books
+        self._holdings = holdings
+        self._owner = owner
+
+    def wrong(self, one: Instance) -> list[str]:
+        """What is wrong with a purchase that has just been made, in words."""
+        record = self._books.machine(one.hostname)
+        if record is None:
+            return [f"{one.hostname} was bought without an intent in the ledger"]
+        found = []
+        if record.phase is not Phase.INTENDED:
+            found.append(f"{one.hostname} was bought when its intent was already {record.phase.value}")
+        self._holdings.promised(one, record)
+        alive = self._holdings.alive()
+        if any(other.hostname == one.hostname and other is not one for other in alive):
+            self.twice += 1
+            found.append(f"{one.hostname} was bought twice")
+        elif self._needless(one, record):
+            self.twice += 1
+            found.append(
+                f"{one.hostname} was bought for {', '.join(record.pods) or 'nobody'}, whom machines on their way "
+                "would have served"
+            )
+        return found + self._above_limits(record)
+
+    def _needless(self, one: Instance, record: Machine) -> bool:
+        """Whether everybody who waits would have found a place on what was on its way already."""
+        if not record.pods or any(pool.min for pool in self._policy.pools) or self._policy.headroom:
+            return False
+        coming = []
+        for other in self._holdings.promised_once():
+            known = self._holdings.promise(other)
+            if other is one or known is None or not known.phase.on_the_way or known.failed:
+                continue
+            if not self._holdings.served(other):
+                coming.append(known)
+        if not coming:
+            return False
+        wanted = {want.pod: want.work for want in self._owner.wants if want.waits and not want.node}
+        for key in record.pods:
+            want = self._owner.want_of(key.partition("/")[2])
+            if want is None:
+                return False  # gone since it was decided
+            wanted[want.pod] = want.work
+        needs = [Need(work.gpus, work.cpu_milli, work.memory_mib, work.models) for work in wanted.values()]
+        return all_placed(needs, coming)
+
+    def _above_limits(self, record: Machine) -> list[str]:
+        # Those that nobody could know of do not count.
+        pairs = [(one, self._books.machine(one.hostname)) for one in self._holdings.promised_once()]
+        known_of = [(one, known) for one, known in pairs if known is not None and not known.surplus]
+        alive, records = [one for one, _ in known_of], [known for _, known in known_of]
+        found = []
+        pool = self._policy.pool(record.pool)
+        mine = [known for known in records if known.pool == record.pool]
+        if pool is not None and len(mine) > pool.max:
+            found.append(f"{len(mine)} machines in pool {pool.name}, of {pool.max} at most")
+        limits, gpus = self._policy.limits, sum(known.gpus for known in records)
+        price = sum((one.price for one in alive), Decimal(0))
+        for what, got, most in (
+            ("machines", len(alive), limits.machines),
+            ("GPUs", gpus, limits.gpus),
+            ("an hour", price, limits.price_per_hour),
+        ):
+            if most is not None and got > most:
+                found.append(f"{got} {what}, of {most} at most")
+        return found
