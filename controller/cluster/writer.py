@@ -141,6 +141,10 @@ class ClusterWriter:
     async def label(self, node: str, changes: Mapping[str, str | None]) -> None:
         await self._patch_meta(node, "labels", changes)
 
+    async def identify(self, node: str, provider_id: str) -> None:
+        body = {"spec": {"providerID": provider_id}}
+        await self._transport.request("PATCH", f"/api/v1/nodes/{node}", body=body, content_type=MERGE)
+
     async def _patch_meta(self, node: str, field: str, changes: Mapping[str, str | None]) -> None:
         if changes:
             body = {"metadata": {field: dict(changes)}}

@@ -21,6 +21,15 @@ from controller.fleet.usable import lacking
 DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
+# Taints that come and go: ours, the control plane's, and those of cluster-autoscaler and of who starts a Node.
+PASSING = (
+    "gpu-autoscaler/",
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+)
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
@@ -69,7 +78,7 @@ def _no_later_than(record: Switched, now: float) -> Switched:
 def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     match record.power:
         case Power.OFF:
-            return _off(record, seen, switch, now)
+            return _off(record, seen, switch, limits, now)
         case Power.RISING:
             return _rising(record, seen, switch, limits, now)
         case Power.ON:
@@ -80,9 +89,9 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
             return record
 
 
-def _off(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
+def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     if not seen.up or seen.told == "off":
-        return record
+        return _left_behind(record, seen, switch, limits, now)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
     ours = bool(record.rose_at) and now - record.rose_at < 2 * switch.on_within
     return replace(
@@ -103,6 +112,19 @@ def _off(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
         reason=None if ours else Reason.SWITCHED_BY_HAND,
         note="" if ours else "somebody else switched it on",
     )
+
+
+def _left_behind(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    """Where its Node is to go: also when somebody else switched it off, or it was off before anybody looked."""
+    lies = switch.delete_node and seen.node is not None and not seen.up and seen.told != "on"
+    if seen.node is None or not lies or record.node_goes:
+        return replace(record, down_at=0.0) if record.down_at else record
+    if not record.down_at:
+        return replace(record, down_at=now)
+    if now < record.down_at + (DARK if seen.told == "off" else limits.ready):
+        return record
+    face = record.face or _without_gpus(seen.node, seen.promised)
+    return replace(record, node_goes=True, down_at=0.0, face=face)
 
 
 def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
@@ -248,11 +270,22 @@ def pause_after(failures: int, limits: Deadlines) -> float:
 
 
 def face_of(node: Node) -> Face:
-    return Face(labels=dict(node.labels), taints=_lasting(node), allocatable=dict(node.allocatable))
+    return Face(
+        labels=dict(node.labels),
+        taints=_lasting(node),
+        allocatable=dict(node.allocatable),
+        provider_id=node.provider_id,
+    )
+
+
+def _without_gpus(node: Node, promised: Resources) -> Face:
+    """It was never seen to be of use, and a Node that is off may have lost sight of its GPUs."""
+    face = face_of(node)
+    return replace(face, allocatable={n: u for n, u in face.allocatable.items() if n not in promised})
 
 
 def _lasting(node: Node) -> tuple[Taint, ...]:
-    return tuple(t for t in node.taints if not t.key.startswith(("gpu-autoscaler/", "node.kubernetes.io/")))
+    return tuple(t for t in node.taints if not t.key.startswith(PASSING))
 
 
 def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
