@@ -196,7 +196,11 @@ def _words(group: Group, target: int) -> str:
     words = f"{group.instance_type} {place}, {target} wanted"
     if group.configured:
         return words
-    return f"{words}; not served any more" if group.switched else f"{words}; not in the settings any more, so it only shrinks"
+    return (
+        f"{words}; not served any more"
+        if group.switched
+        else f"{words}; not in the settings any more, so it only shrinks"
+    )
 
 
 def _instance(entry: Entry) -> wire.Instance:

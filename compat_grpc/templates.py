@@ -40,8 +40,8 @@ def labels_for(
 ) -> dict[str, str]:
     offer = Offer(type=kind, location=group.location, market="")
     labels = labels_of(pool, offer, node_name(group.id), policy.gpu_labels, shown)
-    for own in (names.LABEL_MARKET, names.LABEL_MACHINE):
-        labels.pop(own, None)
+    for each in (names.LABEL_MARKET, names.LABEL_MACHINE):
+        labels.pop(each, None)
     return labels
 
 

@@ -70,7 +70,9 @@ async def switched_on(one: Served, client: Client, name: str = "w1") -> None:
 # -- the plain story ------------------------------------------------------------------------------
 
 
-async def test_each_machine_whose_node_goes_is_a_group_of_one_and_the_others_are_said_not_to_be_served() -> None:
+async def test_each_machine_whose_node_goes_is_a_group_of_one_and_the_others_are_said_not_to_be_served() -> (
+    None
+):
     place = cabinet(own("w1"), own("w2", keep_on=True), own("w3", delete_node=False), pools=(G,))
     async with served(place) as one:
         groups = (await one.client().NodeGroups()).nodeGroups
@@ -78,10 +80,15 @@ async def test_each_machine_whose_node_goes_is_a_group_of_one_and_the_others_are
         await one.run(60)
         told = [words for words in one.warnings if words.startswith("SwitchedMachinesNotServed")]
         assert len(told) == 1
-        assert "machines w3 are not served to cluster-autoscaler without delete_node_when_off: true" in told[0]
+        assert (
+            "machines w3 are not served to cluster-autoscaler without delete_node_when_off: true" in told[0]
+        )
         node = one.client().node("verda://w3", "w3")
         assert not (await one.client().NodeGroupForNode(node=node)).nodeGroup.id
-        for call in (one.client().NodeGroupIncreaseSize(id="w3", delta=1), one.client().NodeGroupNodes(id="w3")):
+        for call in (
+            one.client().NodeGroupIncreaseSize(id="w3", delta=1),
+            one.client().NodeGroupNodes(id="w3"),
+        ):
             assert (await code_of(call))[0] == "NOT_FOUND"
         assert (await code_of(one.client().NodeGroupDeleteNodes(id="w1", nodes=[node])))[0] == "NOT_FOUND"
 
@@ -93,7 +100,9 @@ async def test_where_every_machine_is_served_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-async def test_it_goes_on_for_an_increase_and_off_for_a_delete_and_its_node_goes_with_it(generation: str) -> None:
+async def test_it_goes_on_for_an_increase_and_off_for_a_delete_and_its_node_goes_with_it(
+    generation: str,
+) -> None:
     async with served(cabinet()) as one:
         client = one.client(generation)
         assert (await target(client), await listed(client)) == (0, [])
@@ -122,7 +131,7 @@ async def test_nothing_is_switched_that_nobody_asked_for() -> None:
         one.world.town.add_pod()
         await one.run(600)
         await switched_on(one, one.client())
-        await one.run(7200)
+        await one.run(7200, step=30)
         assert [call.on for call in room(one).calls] == [True]
 
 
@@ -140,7 +149,9 @@ async def test_more_than_one_is_too_many_and_so_is_less_than_one() -> None:
 async def test_two_increases_at_once_are_one_wish() -> None:
     async with served(cabinet()) as one:
         client = one.client()
-        answers = await asyncio.gather(*(code_of(client.NodeGroupIncreaseSize(id="w1", delta=1)) for _ in "ab"))
+        answers = await asyncio.gather(
+            *(code_of(client.NodeGroupIncreaseSize(id="w1", delta=1)) for _ in "ab")
+        )
         assert sorted(code for code, _ in answers) == ["OK", "OUT_OF_RANGE"]
         await one.run(60)
         assert len(room(one).wishes(True)) == 1
@@ -168,7 +179,9 @@ async def test_what_is_listed_has_the_nodes_own_id_as_soon_as_there_is_one_and_a
         assert [each[0] for each in await listed(client)] == [given]
 
 
-async def test_a_node_without_an_id_gets_the_one_that_was_listed_and_is_known_by_its_name_until_then() -> None:
+async def test_a_node_without_an_id_gets_the_one_that_was_listed_and_is_known_by_its_name_until_then() -> (
+    None
+):
     async with served(cabinet()) as one:
         client = one.client()
         room(one).boxes["w1"].provider_id = ""
@@ -348,7 +361,9 @@ async def test_a_paused_machine_is_not_switched_off(pause: str) -> None:
         async with served(place) as one:
             client = one.client()
             await becomes(one, Power.ON)
-            code, words = await code_of(client.NodeGroupDeleteNodes(id="w1", nodes=[client.node("verda://w1")]))
+            code, words = await code_of(
+                client.NodeGroupDeleteNodes(id="w1", nodes=[client.node("verda://w1")])
+            )
             assert (code, "paused" in words) == ("FAILED_PRECONDITION", True)
             assert await target(client) == 1
 
@@ -446,7 +461,10 @@ async def test_one_that_cannot_be_switched_on_is_a_failed_creation_until_it_is_c
         room(one).faults["w1"] = ["refused"]
         await client.NodeGroupIncreaseSize(id="w1", delta=1)
         await one.run(5)
-        assert (await target(client), await listed(client)) == (1, [("verda://w1", CREATING, "switch_failed")])
+        assert (await target(client), await listed(client)) == (
+            1,
+            [("verda://w1", CREATING, "switch_failed")],
+        )
         await client.NodeGroupDeleteNodes(id="w1", nodes=[client.node("verda://w1")])
         assert (await target(client), await listed(client)) == (0, [])
         assert [call.on for call in room(one).calls] == [True]  # nothing to switch off
@@ -465,13 +483,16 @@ async def test_one_that_does_not_come_within_its_deadline_is_a_failed_creation_a
             await one.run(295)
             assert await listed(client) == [("verda://w1", CREATING, "")]
             await one.run(20)
-            assert (await target(client), await listed(client)) == (1, [("verda://w1", CREATING, "on_deadline")])
+            assert (await target(client), await listed(client)) == (
+                1,
+                [("verda://w1", CREATING, "on_deadline")],
+            )
             await client.NodeGroupDeleteNodes(id="w1", nodes=[client.node("verda://w1")])
             assert (await target(client), [each[1] for each in await listed(client)]) == (0, [DELETING])
             await becomes(one, Power.OFF)
             assert (await target(client), await listed(client)) == (0, [])
             assert (len(room(one).wishes(True)), len(room(one).wishes(False))) == (turn, turn)
-            await one.run(2000)
+            await one.run(2000, step=30)
 
 
 async def test_a_failed_creation_that_nobody_collects_goes_by_itself() -> None:
@@ -626,7 +647,9 @@ async def test_a_name_that_a_pools_group_has_is_refused_at_the_start() -> None:
     place = cabinet(own("g.1a100.22v.fin-03"), pools=(replace(G, locations=("FIN-01", "FIN-03")),))
     one = Served(place, place.policy)
     (words,) = one.driver.objections(place.policy)
-    assert words.startswith("machines: g.1a100.22v.fin-03: expected another name than a pool's node group has")
+    assert words.startswith(
+        "machines: g.1a100.22v.fin-03: expected another name than a pool's node group has"
+    )
 
 
 async def test_a_replica_without_the_lease_switches_nothing() -> None:

@@ -98,7 +98,9 @@ class Lever:
         record = self._by.ledger.switched.get(name)
         if record is None or record.power is not Power.ON:
             return None
-        return Explanation(record.reason or Reason.IN_USE, record.note or "something there needs it after all")
+        return Explanation(
+            record.reason or Reason.IN_USE, record.note or "something there needs it after all"
+        )
 
     async def never_mind(self, name: str) -> None:
         """It is wanted no more, if its Node did not come yet."""
@@ -122,7 +124,9 @@ class Lever:
         board, by = self.board, self._by
         switch, record = board.switch(name), by.ledger.switched.get(name)
         if switch is None:
-            return Explanation(Reason.SWITCH_FAILED, f"{name} is not in the settings any more: nobody says how")
+            return Explanation(
+                Reason.SWITCH_FAILED, f"{name} is not in the settings any more: nobody says how"
+            )
         if record is None or record.power not in (Power.RISING, Power.ON):
             return None
         by.lead()
