@@ -315,6 +315,37 @@ async def test_the_node_object_goes_only_where_that_is_wished() -> None:
         assert world.town.pods["default/train"].node == "w1"
 
 
+async def test_the_node_of_a_machine_that_somebody_else_switched_off_goes_too_but_never_one_with_work() -> (
+    None
+):
+    world = Cabinet(switch("w1", 1, delete_node=True), switch("w2", 1, delete_node=True), switch("w3", 1))
+    for name in ("w1", "w2", "w3"):
+        world.room.add(name, 1, power="on")
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.town.add_pod("works", node="w2")
+    for name in ("w1", "w2", "w3"):
+        world.room.press(name, False)
+    world.town.work = 10_000.0
+    await world.run(operator, 1200)
+    assert sorted(world.town.nodes) == ["w2", "w3"]
+    assert not world.room.calls
+    face = operator.record("w1").face
+    assert face is not None
+    assert face.allocatable["nvidia.com/gpu"] == 1
+
+
+async def test_a_node_is_left_where_the_status_endpoint_says_that_its_machine_is_on() -> None:
+    world = Cabinet(switch("w1", 1, delete_node=True, asked=True))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.room.boxes["w1"].show = 1e9
+    world.town.lose("w1")  # cut off, and it goes on running
+    await world.run(operator, 1200)
+    assert list(world.town.nodes) == ["w1"]
+
+
 async def test_least_times_on_and_off_hold() -> None:
     world = Cabinet(switch("w1", 1, min_on=900.0, min_off=300.0), cooldown=0.0)
     world.room.add("w1", 1)
