@@ -12,8 +12,9 @@ from decimal import Decimal
 from compat_grpc import prices, templates
 from compat_grpc.failures import Failures
 from compat_grpc.groups import Group, Groups
-from compat_grpc.roster import Roster, Seen
+from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
+from compat_grpc.switched import Served
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
@@ -21,7 +22,7 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
 from controller.domain.resources import Resources
-from controller.domain.switching import Face, Power, Switch, Switched
+from controller.domain.switching import Face
 from controller.fleet.engine import Fleet
 from controller.fleet.switching.driven import gpu_label
 from controller.fleet.wheel import Wheel
@@ -57,7 +58,7 @@ class Desk:
         self._templates: dict[str, bytes] = {}
         self._made_of: tuple[object, ...] = ()
         self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
-        self._served: dict[str, Switch] = {}  # machines that are switched, and were served once
+        self._served = Served(wheel)
         self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
         self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
 
@@ -84,7 +85,7 @@ class Desk:
         return self._roster
 
     def _renew(self, state: tuple[object, ...]) -> None:
-        machines, switched = self.fleet.machines(), self._switched()
+        machines, switched = self.fleet.machines(), self._served.look()
         self.failures.look(machines, [seen.record for seen in switched])
         before = self._roster.keys()
         configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
@@ -97,24 +98,6 @@ class Desk:
         self._shown = None
         self._prices = None
         self._state = (state[0], self.failures.version, *state[2:])
-
-    def _switched(self) -> list[Seen]:
-        """Those that are served. One that is not any more keeps its group while its Node is there: some releases of
-        cluster-autoscaler end when a group goes that has nodes."""
-        board = self.fleet.switchboard
-        found = []
-        for switch, record in board.records() if board is not None else ():
-            if switch.delete_node:
-                found.append(Seen(switch=switch, record=record, node=self.wheel.node(switch.name)))
-                self._served[switch.name] = switch
-        served = {seen.switch.name for seen in found}
-        for name in self._served.keys() - served:
-            if (node := self.wheel.node(name)) is None:
-                del self._served[name]
-                continue
-            record = Switched(name=name, power=Power.ON)
-            found.append(Seen(switch=self._served[name], record=record, node=node, configured=False))
-        return found
 
     def group_that_was(self, key: str) -> str | None:
         """The group of a machine of ours that is gone; "" where only its name tells that it was ours."""
@@ -150,7 +133,7 @@ class Desk:
     def _faces(self) -> dict[str, Face | None]:
         """What machines that are switched looked like when they were of use last."""
         known = self.fleet.ledger.switched
-        return {name: known[name].face for name in self._served if name in known}
+        return {name: known[name].face for name in self._served.names() if name in known}
 
     def _make_templates(self, shown: Mapping[tuple[str, str], Mapping[str, str]]) -> None:
         """All in one go: who asks for one asks for all."""

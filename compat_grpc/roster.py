@@ -13,14 +13,13 @@ import msgspec
 
 from compat_grpc.failures import Failure, failed_on_the_way
 from compat_grpc.groups import Group, group_of, left_over, of_switch
+from compat_grpc.switched import CREATING, DELETING, RUNNING, Seen, state_of
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
-from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.switching.driven import provider_id
 
-RUNNING, CREATING, DELETING = 1, 2, 3
 TEMPLATE = "verda://template/"  # a provider ID that no machine has
 
 
@@ -42,25 +41,6 @@ def _state(machine: Machine, failure: Failure | None) -> int:
     if machine.phase.leaving:
         return CREATING if failure is not None and failed_on_the_way(machine) else DELETING
     return CREATING if machine.phase in (Phase.INTENDED, Phase.ORDERED) else RUNNING
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine that is switched: what is set, what is recorded, and its Node."""
-
-    switch: Switch
-    record: Switched
-    node: Node | None
-    configured: bool = True
-
-
-def _state_of(seen: Seen, failure: Failure | None) -> int:
-    """0: it is off, and nothing of it is left in the cluster."""
-    power = seen.record.power
-    if power in (Power.RISING, Power.ON):
-        return RUNNING if seen.node is not None else CREATING
-    if failure is not None and power is not Power.DRAINING:
-        return CREATING
-    return DELETING if seen.node is not None or power is not Power.OFF else 0
 
 
 class Roster:
@@ -133,7 +113,7 @@ class Roster:
 
     def _add_switched(self, seen: Seen, failure: Failure | None) -> None:
         """Its Node is known by its name, which the settings tell; it may carry any provider ID, or none yet."""
-        name, state = seen.switch.name, _state_of(seen, failure)
+        name, state = seen.switch.name, state_of(seen, failure)
         entry = Entry(
             id=provider_id(seen.switch, seen.record, seen.node),
             name=name,

@@ -24,7 +24,8 @@ from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_ma
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.driven import lacking_marks
-from controller.fleet.switching.life import Seen, face_of, first, off, step, taint_wanted
+from controller.fleet.switching.faces import face_of
+from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, stays
 from controller.fleet.usable import in_use, lacking

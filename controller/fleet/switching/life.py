@@ -10,26 +10,18 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from controller.domain.kube import Node, Taint
+from controller.domain.kube import Node
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Face, Power, Switch, Switched
+from controller.domain.switching import DAY, Power, Switch, Switched
+from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
 # A Node that stops being Ready for a moment is not off; kubelets miss a heartbeat now and then.
 DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
-# Taints that come and go: ours, the control plane's, and those of cluster-autoscaler and of who starts a Node.
-PASSING = (
-    "gpu-autoscaler/",
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-)
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
@@ -123,7 +115,7 @@ def _left_behind(record: Switched, seen: Seen, switch: Switch, limits: Deadlines
         return replace(record, down_at=now)
     if now < record.down_at + (DARK if seen.told == "off" else limits.ready):
         return record
-    face = record.face or _without_gpus(seen.node, seen.promised)
+    face = record.face or without_gpus(seen.node, seen.promised)
     return replace(record, node_goes=True, down_at=0.0, face=face)
 
 
@@ -267,25 +259,6 @@ def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note
 
 def pause_after(failures: int, limits: Deadlines) -> float:
     return min(limits.backoff_most, limits.backoff_first * 2.0 ** min(failures - 1, 16))
-
-
-def face_of(node: Node) -> Face:
-    return Face(
-        labels=dict(node.labels),
-        taints=_lasting(node),
-        allocatable=dict(node.allocatable),
-        provider_id=node.provider_id,
-    )
-
-
-def _without_gpus(node: Node, promised: Resources) -> Face:
-    """It was never seen to be of use, and a Node that is off may have lost sight of its GPUs."""
-    face = face_of(node)
-    return replace(face, allocatable={n: u for n, u in face.allocatable.items() if n not in promised})
-
-
-def _lasting(node: Node) -> tuple[Taint, ...]:
-    return tuple(t for t in node.taints if not t.key.startswith(PASSING))
 
 
 def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
