@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import random
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +17,7 @@ from controller.domain.kube import Taint
 from controller.domain.switching import Power
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import G, Served, code_of, served
-from tests.fleet.power import Cabinet, Operator, switch
+from tests.fleet.power import FAULTS, Cabinet, Operator, switch
 
 CREATING, RUNNING, DELETING = 2, 1, 3
 CALLS = 12  # more than there are: the last kills find nothing to do
@@ -785,3 +788,54 @@ async def test_a_caller_that_hangs_up_in_a_delete_finds_it_done() -> None:
         await one.run(5)
         assert await target(client) == 0
         assert len(room(one).wishes(False)) == 1
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("LIVES", "8"))))
+async def test_whatever_happens_target_list_and_machine_agree(seed: int) -> None:
+    """Calls in any order, hands on the button, endpoints that fail, work that comes and goes, and deaths in between."""
+    rng = random.Random(seed)
+    place = cabinet(own("w1", on_within=300.0, left_alone=60.0, per_day=1000, asked=rng.random() < 0.3))
+    granted = 0
+    for _ in range(rng.randint(2, 4)):
+        async with served(place) as one:
+            client = one.client(rng.choice(GENERATIONS), timeout=0.8)
+            node = client.node("verda://w1", rng.choice(("w1", "verda://w1")))
+            if rng.random() < 0.6:
+                one.hands.kill = (one.hands.count + rng.randint(20, 400), rng.choice(("before", "after")))
+            for _ in range(rng.randint(4, 10)):
+                box, what = place.room.boxes["w1"], rng.random()
+                if what < 0.35:
+                    answer, _ = await code_of(client.NodeGroupIncreaseSize(id="w1", delta=1))
+                    granted += answer == "OK" or one.hands.dead
+                elif what < 0.6:
+                    await code_of(client.NodeGroupDeleteNodes(id="w1", nodes=[node]))
+                elif what < 0.7:
+                    answer, _ = await code_of(client.NodeGroupDecreaseTargetSize(id="w1", delta=-1))
+                    assert answer in ("OK", "UNAVAILABLE") if one.hands.dead else answer == "OK"
+                elif what < 0.8:
+                    place.room.press("w1", rng.random() < 0.5)
+                elif what < 0.9:
+                    place.room.faults["w1"] = [rng.choice(FAULTS) for _ in range(rng.randint(1, 3))]
+                elif place.town.nodes.get("w1") and place.town.nodes["w1"].ready and box.power == "on":
+                    place.town.work = rng.choice((30.0, 300.0))
+                    place.town.add_pod(f"pod-{place.time.now:.0f}", gpus=rng.randint(1, 4))
+                if one.hands.dead:
+                    break
+                with contextlib.suppress(asyncio.CancelledError):
+                    await one.run(rng.choice((5, 15, 60, 200)), step=rng.choice((1.0, 5.0)))
+                if one.hands.dead:
+                    break
+                await target(client)
+                assert len(place.room.wishes(True)) <= granted
+    place.room.faults.clear()
+    place.room.boxes["w1"].boots = True
+    async with served(place) as one:
+        client = one.client()
+        await one.run(5000, step=20)
+        on = place.room.boxes["w1"].power == "on"
+        failed = [i for i in (await client.NodeGroupNodes(id="w1")).instances if i.status.errorInfo.errorCode]
+        assert not failed
+        assert (await target(client), operator(one).power("w1")) == ((1, Power.ON) if on else (0, Power.OFF))
+        assert ("w1" in place.town.nodes) is on
+        assert not place.room.broken
+        assert len(place.room.wishes(True)) <= granted
