@@ -170,6 +170,9 @@ async def test_what_is_listed_has_the_nodes_own_id_as_soon_as_there_is_one_and_a
         room(one).boxes["w1"].provider_id = given
         await client.NodeGroupIncreaseSize(id="w1", delta=1)
         assert [each[0] for each in await listed(client)] == ["verda://w1"]
+        await one.run(65)
+        assert operator(one).power("w1") is Power.RISING
+        assert [each[0] for each in await listed(client)] == [given]
         await becomes(one, Power.ON)
         assert [each[0] for each in await listed(client)] == [given]
         for node in (client.node(given, "w1"), client.node(given, given)):  # registered, and as a fake one
