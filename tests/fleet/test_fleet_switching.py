@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.plan import Plan, Retire
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
@@ -343,6 +345,17 @@ async def test_a_node_is_left_where_the_status_endpoint_says_that_its_machine_is
     world.room.boxes["w1"].show = 1e9
     world.town.lose("w1")  # cut off, and it goes on running
     await world.run(operator, 1200)
+    assert list(world.town.nodes) == ["w1"]
+
+
+async def test_a_node_whose_kubelet_says_itself_that_it_is_not_ready_is_left() -> None:
+    """Somebody switched it on, and it takes long to start; a kubelet registers only once."""
+    world = Cabinet(switch("w1", 1, delete_node=True))
+    world.room.add("w1", 1)
+    waits = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], taints=(waits,))
+    operator = world.begin()
+    await world.run(operator, 3600, step=30)
     assert list(world.town.nodes) == ["w1"]
 
 
