@@ -122,8 +122,8 @@ class Turning:
 
         async def run() -> None:
             if provider_id:
-                await self._by.writer.identify(node.name, provider_id)
-            if labels:
+                await self._by.writer.identify(node.name, provider_id, labels)
+            else:
                 await self._by.writer.label(node.name, labels)
             self._dressed = {
                 uid: when for uid, when in self._dressed.items() if self._by.clock() - when < _WATCH_LAG
