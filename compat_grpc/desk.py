@@ -14,6 +14,7 @@ from compat_grpc.failures import Failures
 from compat_grpc.groups import Group, Groups
 from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
+from compat_grpc.switched import Served
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
@@ -21,11 +22,14 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
 from controller.domain.resources import Resources
+from controller.domain.switching import Face
 from controller.fleet.engine import Fleet
+from controller.fleet.switching.driven import gpu_label
 from controller.fleet.wheel import Wheel
 from controller.planning.predict import allocatable_of, labels_shown
 
 _REMEMBERED = 20_000  # ids of machines that are gone
+_LEAST = Decimal("0.0001")  # an hour of a machine that costs nothing: prices are compared by dividing
 
 
 class Desk:
@@ -54,6 +58,7 @@ class Desk:
         self._templates: dict[str, bytes] = {}
         self._made_of: tuple[object, ...] = ()
         self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
+        self._served = Served(wheel)
         self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
         self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
 
@@ -80,12 +85,12 @@ class Desk:
         return self._roster
 
     def _renew(self, state: tuple[object, ...]) -> None:
-        machines = self.fleet.machines()
-        self.failures.look(machines)
+        machines, switched = self.fleet.machines(), self._served.look()
+        self.failures.look(machines, [seen.record for seen in switched])
         before = self._roster.keys()
         configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
         self._nodes = self.wheel.nodes()
-        self._roster = Roster(configured, machines, self._nodes, self.failures.all())
+        self._roster = Roster(configured, machines, self._nodes, self.failures.all(), switched)
         now = self._roster.keys()
         self._past.update({key: entry.group for key, entry in before.items() if key not in now})
         while len(self._past) > _REMEMBERED:
@@ -120,15 +125,25 @@ class Desk:
             Snapshot(now=0.0, policy=self.policy, nodes=nodes, machines=fleet.machines())
         )
         figures = {name: dict(found) for name, found in fleet.ledger.figures.items()}
-        made_of = (fleet.catalogue, fleet.policy, figures, self._shown)
+        made_of = (fleet.catalogue, fleet.policy, figures, self._shown, self._faces())
         if made_of != self._made_of:
             self._templates.clear()
             self._made_of = made_of
+
+    def _faces(self) -> dict[str, Face | None]:
+        """What machines that are switched looked like when they were of use last."""
+        known = self.fleet.ledger.switched
+        return {name: known[name].face for name in self._served.names() if name in known}
 
     def _make_templates(self, shown: Mapping[tuple[str, str], Mapping[str, str]]) -> None:
         """All in one go: who asks for one asks for all."""
         fleet = self.fleet
         for group in self._roster.groups.values():
+            if group.switched:
+                if (switch := self._served.get(group.id)) is not None:
+                    made = templates.of_switch(self.policy, switch, self._faces().get(group.id))
+                    self._templates[group.id] = made
+                continue
             pool = self.policy.pool(group.pool) or Pool(name=group.pool, max=0)
             kind = self.groups.kind(group.instance_type)
             if kind is not None:
@@ -163,7 +178,19 @@ class Desk:
         pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
         return allocatable_of(self.policy, pool, kind) if pool is not None and kind is not None else {}
 
+    def gpu_type(self, group: Group) -> str:
+        """The value of the label that its nodes carry, or "" where they have no GPUs."""
+        if group.switched:
+            switch = self._served.get(group.id)
+            face = self._faces().get(group.id)
+            return gpu_label(switch, face.labels if face is not None else {}) if switch is not None else ""
+        kind = self.groups.kind(group.instance_type)
+        return names.gpu_slug(kind.model) if kind is not None and kind.gpus else ""
+
     def price(self, group: Group) -> Decimal | None:
+        if group.switched:
+            switch = self._served.get(group.id)
+            return max(switch.price, _LEAST) if switch is not None else None
         pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
         if pool is None or kind is None:
             return None

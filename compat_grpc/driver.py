@@ -27,6 +27,7 @@ from controller.domain.plan import Explanation, Plan, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.fleet.listener import Listener
+from controller.planning.own import told_of_off
 
 log = logging.getLogger("gpu_autoscaler.grpc")
 
@@ -90,7 +91,8 @@ class ExternalDriver:
             for reason, words in self._warnings(snapshot.policy):
                 self._tell(reason, words)
         self._compare(snapshot)
-        return Plan(machines={machine.name: _why(machine) for machine in snapshot.machines})
+        known = {machine.name: _why(machine) for machine in snapshot.machines}
+        return Plan(machines=told_of_off(snapshot) | known)
 
     def _warnings(self, policy: Policy) -> list[tuple[str, str]]:
         """What people are to know from the start."""
@@ -98,11 +100,12 @@ class ExternalDriver:
         if self._is_open:
             words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
             found.append(("InsecureExternalGrpc", words))
-        if policy.switches:
-            machines = ", ".join(switch.name for switch in policy.switches)
+        unserved = [switch.name for switch in policy.switches if not switch.delete_node]
+        if unserved:
             words = (
-                f"machines {machines} are not served to cluster-autoscaler: no pod switches one on, and none goes off for "
-                "being idle"
+                f"machines {', '.join(unserved)} are not served to cluster-autoscaler without delete_node_when_off: true, "
+                "because a Node that stays while its machine is off counts against the health of the whole cluster; no "
+                "pod switches one on, and none goes off for being idle"
             )
             found.append(("SwitchedMachinesNotServed", words))
         return found

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.switching import Switch, Switched
+from controller.domain.switching import Power, Switch, Switched
 
 OUT_OF_RESOURCES, OTHER = 1, 99  # classes, as cluster-autoscaler counts them
 
@@ -38,11 +39,18 @@ NOT_ORDERED = "not_ordered"  # the order was never heard of again
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    machine: Machine
+    name: str
+    machine: Machine | None = None  # None: it is switched
+    wish: str = ""  # tells tries with one machine from each other
     code: str
     message: str
     kind: int
     at: float
+
+
+def never_came(record: Switched) -> bool:
+    """It is being switched off again, because it never showed itself."""
+    return record.power is Power.FALLING and record.reason is Reason.ON_DEADLINE
 
 
 def failed_on_the_way(machine: Machine) -> bool:
@@ -68,16 +76,24 @@ class Failures:
 
     def collect(self, name: str) -> bool:
         """It was seen, and counts no more."""
-        self._collected[name] = self._clock()
-        if self._by_name.pop(name, None) is None:
+        found = self._by_name.pop(name, None)
+        self._collected[found.wish or name if found is not None else name] = self._clock()
+        if found is None:
             return False
         self.version += 1
         return True
 
-    def look(self, machines: Iterable[Machine]) -> None:
+    def look(self, machines: Iterable[Machine], switched: Iterable[Switched] = ()) -> None:
         """What the records tell: those that failed before this process began, and those that are back."""
         now = self._clock()
+        for record in switched:
+            if never_came(record):
+                self._add_switched(record.name, record.call, Reason.ON_DEADLINE, record.note)
+            elif record.power in (Power.RISING, Power.ON):
+                self._forget(record.name)
         for machine in machines:
+            if machine.market == SWITCHED:
+                continue
             if failed_on_the_way(machine):
                 self._add(machine, machine.reason or Reason.LAUNCH_FAILED, machine.note)
             elif not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE:
@@ -98,10 +114,26 @@ class Failures:
         if machine.name in self._by_name or machine.name in self._collected:
             return
         self._by_name[machine.name] = Failure(
+            name=machine.name,
             machine=machine,
             code=code or reason.value,
             message=(message or SENTENCES[reason])[:_LONGEST],
             kind=OUT_OF_RESOURCES if reason in _SCARCE else OTHER,
+            at=self._clock(),
+        )
+        self.version += 1
+
+    def _add_switched(self, name: str, call: str, reason: Reason, message: str) -> None:
+        """The same machine is tried again under the same name, each time by another call."""
+        wish = f"{name} {call}"
+        if name in self._by_name or wish in self._collected:
+            return
+        self._by_name[name] = Failure(
+            name=name,
+            wish=wish,
+            code=reason.value,
+            message=(message or SENTENCES[reason])[:_LONGEST],
+            kind=OTHER,
             at=self._clock(),
         )
         self.version += 1
@@ -122,6 +154,11 @@ class Failures:
     def unknown(self, machine: Machine, message: str) -> None: ...
     def removal_called_off(self, machine: Machine, why: Explanation) -> None: ...
     def removed(self, machine: Machine, cost: Any) -> None: ...
-    def switched(self, switch: Switch, before: Switched, after: Switched) -> None: ...
+    def switched(self, switch: Switch, before: Switched, after: Switched) -> None:
+        if before.power is not Power.RISING or not before.call:
+            return
+        if after.reason is Reason.SWITCH_FAILED and after.power is Power.OFF:
+            self._add_switched(switch.name, before.call, Reason.SWITCH_FAILED, after.note)
+
     def acknowledged(self, switch: Switch, record: Switched, on: bool) -> None: ...
     def not_acknowledged(self, switch: Switch, record: Switched, on: bool, outcome: Outcome) -> None: ...

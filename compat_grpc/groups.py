@@ -15,6 +15,7 @@ import msgspec
 from controller.domain.cloudthings import Catalogue, InstanceType
 from controller.domain.machine import Machine
 from controller.domain.policy import Policy, Pool
+from controller.domain.switching import Switch
 from controller.planning.choice import allows_type
 
 Place = tuple[str, str, str]  # pool, instance type, location
@@ -28,6 +29,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     min: int = 0
     max: int = 0
     configured: bool = True
+    switched: bool = False  # one machine that is not bought
 
     @property
     def place(self) -> Place:
@@ -45,7 +47,19 @@ def long_id(pool: str, instance_type: str, location: str) -> str:
 
 def objections(policy: Policy) -> list[str]:
     """What the settings ask for and cluster-autoscaler cannot do."""
-    return [
+    ids = {
+        long_id(pool.name, kind, location)
+        for pool in policy.pools
+        for kind in pool.instance_types
+        for location in pool.locations
+    }
+    taken = [
+        f"machines: {switch.name}: expected another name than a pool's node group has, because the machine is a node "
+        "group of its own for cluster-autoscaler"
+        for switch in policy.switches
+        if switch.delete_node and switch.name in ids
+    ]
+    return taken + [
         f"pools: min = {pool.min} of pool {pool.name}: expected a pool of one instance type and one location, "
         "because each of them is a node group of its own for cluster-autoscaler"
         for pool in policy.pools
@@ -86,7 +100,7 @@ class Groups:
                 found[group_id] = Group(
                     id=group_id, pool=pool.name, instance_type=kind, location=location, max=pool.max
                 )
-        return found
+        return found | {s.name: of_switch(s) for s in policy.switches if s.delete_node}
 
     def _on_sale(self, pool: Pool, catalogue: Catalogue) -> set[tuple[str, str]]:
         markets = pool.markets()
@@ -101,6 +115,20 @@ class Groups:
         sold = {kind.upper() for kind, _ in known}
         unknown = [name for name in pool.instance_types if name.upper() not in sold]
         return known | {(name, location) for name in unknown for location in pool.locations}
+
+
+def of_switch(switch: Switch, *, configured: bool = True) -> Group:
+    """A machine that is switched is a pool of one kind and one place, with room for one."""
+    return Group(
+        id=switch.name,
+        pool=switch.name,
+        instance_type=switch.name,
+        location=switch.location,
+        min=1 if switch.keep_on else 0,
+        max=1,
+        configured=configured,
+        switched=True,
+    )
 
 
 def group_of(groups: dict[str, Group], pool: str, instance_type: str, location: str) -> str:

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from compat_grpc.failures import Failure, failed_on_the_way
-from compat_grpc.groups import Group, group_of, left_over
+from compat_grpc.groups import Group, group_of, left_over, of_switch
+from compat_grpc.switched import CREATING, DELETING, RUNNING, Seen, state_of
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
+from controller.fleet.switching.driven import provider_id
 
-RUNNING, CREATING, DELETING = 1, 2, 3
 TEMPLATE = "verda://template/"  # a provider ID that no machine has
 
 
@@ -29,6 +30,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     state: int
     machine: Machine | None = None  # None: it never existed, or is gone
     failure: Failure | None = None
+    switched: bool = False
 
     @property
     def counts(self) -> bool:
@@ -48,12 +50,16 @@ class Roster:
         machines: Iterable[Machine],
         nodes: Mapping[str, Node | None],
         failures: Iterable[Failure],
+        switched: Iterable[Seen] = (),
     ) -> None:
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE]
-        failed = {failure.machine.name: failure for failure in failures}
-        self.groups = configured | left_over(configured, alive)
+        failed = {failure.name: failure for failure in failures}
+        switched = tuple(switched)
+        others = {s.switch.name: of_switch(s.switch, configured=False) for s in switched if not s.configured}
+        self.groups = configured | left_over(configured, alive) | others
         self._of: dict[str, list[Entry]] = {group_id: [] for group_id in self.groups}
         self._by_key: dict[str, Entry] = {}
+        self._by_id: dict[str, Entry] = {}  # of machines whose provider IDs may have any form
         self._listed: dict[str, wire.NodeGroupNodesResponse] = {}
         self._costing: dict[str, int] = {}  # by pool: machines that are there or about to be
         for machine in alive:
@@ -73,7 +79,11 @@ class Roster:
             )
             if not machine.gone_at:
                 self._costing[machine.pool] = self._costing.get(machine.pool, 0) + 1
+        for seen in switched:
+            self._add_switched(seen, failed.pop(seen.switch.name, None))
         for failure in failed.values():
+            if failure.machine is None:
+                continue  # it is not in the settings any more
             machine = failure.machine
             group_id = group_of(configured, machine.pool, machine.instance_type, machine.location)
             if group_id in self.groups:
@@ -101,6 +111,22 @@ class Roster:
         if machine.instance_id:
             self._by_key[machine.instance_id.lower()] = entry
 
+    def _add_switched(self, seen: Seen, failure: Failure | None) -> None:
+        """Its Node is known by its name, which the settings tell; it may carry any provider ID, or none yet."""
+        name, state = seen.switch.name, state_of(seen, failure)
+        entry = Entry(
+            id=provider_id(seen.switch, seen.record, seen.node),
+            name=name,
+            group=name,
+            state=state or DELETING,
+            failure=failure if state == CREATING else None,
+            switched=True,
+        )
+        if state:
+            self._of[name].append(entry)
+        self._by_key[name] = entry
+        self._by_id[entry.id] = entry
+
     # -- questions ------------------------------------------------------------------------------
 
     def target(self, group_id: str) -> int:
@@ -113,7 +139,12 @@ class Roster:
         return self._by_key
 
     def find(self, provider_id: str) -> Entry | None:
-        return self._by_key.get(names.resolve(provider_id))
+        return self._by_key.get(names.resolve(provider_id)) or self._by_id.get(provider_id)
+
+    def nameless(self, name: str) -> Entry | None:
+        """The switched machine whose Node has no provider ID yet."""
+        entry = self._by_key.get(name)
+        return entry if entry is not None and entry.switched else None
 
     def named(self, name: str) -> Entry | None:
         entry = self._by_key.get(name)
@@ -123,7 +154,7 @@ class Roster:
         """Its maximum is what the pool leaves to it: machines of its other groups, or on their way out, are paid too."""
         target = self.target(group.id)
         most = group.max
-        if group.configured:
+        if group.configured and not group.switched:
             here = sum(1 for e in self._of[group.id] if e.counts and e.machine is not None)
             elsewhere = self._costing.get(group.pool, 0) - here
             most = max(target, group.min, group.max - elsewhere)
@@ -141,8 +172,15 @@ class Roster:
 
 
 def _words(group: Group, target: int) -> str:
-    words = f"{group.instance_type} in {group.location}, {target} wanted"
-    return words if group.configured else f"{words}; not in the settings any more, so it only shrinks"
+    place = "switched" if group.switched else f"in {group.location}"
+    words = f"{group.instance_type} {place}, {target} wanted"
+    if group.configured:
+        return words
+    return (
+        f"{words}; not served any more"
+        if group.switched
+        else f"{words}; not in the settings any more, so it only shrinks"
+    )
 
 
 def _instance(entry: Entry) -> wire.Instance:

@@ -8,6 +8,7 @@ reads of others go on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
@@ -29,6 +30,7 @@ log = logging.getLogger("gpu_autoscaler.grpc")
 PATIENCE = 4.5  # seconds; a client gives up after five unless it is told otherwise
 _MARGIN = 0.3
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
+_NOT_SWITCHED = Explanation(Reason.UNAVAILABLE, "the machine is not served any more")
 _T = TypeVar("_T")
 Left = Callable[[], float | None]  # seconds until the caller gives up; None: it never does
 
@@ -72,7 +74,7 @@ class Servicer:
     ) -> wire.NodeGroupForNodeResponse:
         """Never an error for a node that is not ours: that would end the whole loop of the caller."""
         roster, provider_id = self._roster(), request.node.providerID
-        entry = roster.find(provider_id)
+        entry = roster.find(provider_id) if provider_id else roster.nameless(request.node.name)
         if entry is not None:
             return wire.NodeGroupForNodeResponse(nodeGroup=roster.group_message(entry.group))
         if provider_id.startswith(TEMPLATE) and provider_id[len(TEMPLATE) :] in roster.groups:
@@ -90,9 +92,8 @@ class Servicer:
     ) -> wire.GetAvailableGPUTypesResponse:
         answer = wire.GetAvailableGPUTypesResponse()
         for group in self._roster().groups.values():
-            kind = self._desk.groups.kind(group.instance_type)
-            if kind is not None and kind.gpus:
-                answer.gpuTypes[names.gpu_slug(kind.model)].SetInParent()
+            if found := self._desk.gpu_type(group):
+                answer.gpuTypes[found].SetInParent()
         return answer
 
     # -- sizes ----------------------------------------------------------------------------------
@@ -126,9 +127,7 @@ class Servicer:
             raise Refusal(code, words)
         if (repeated := self._forgotten(roster, group)) is not None:
             raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, repeated)
-        made = await self._within(
-            left, self._desk.wheel.more(group.place, request.delta, "cluster-autoscaler asked for it")
-        )
+        made = await self._within(left, self._more(group, request.delta))
         if isinstance(made, Explanation):
             log.warning(
                 "increase refused", extra={"group": group.id, "reason": made.code, "words": made.message}
@@ -136,9 +135,18 @@ class Servicer:
             raise refused(made)
         log.info(
             "increase accepted",
-            extra={"group": group.id, "delta": request.delta, "machines": ",".join(m.name for m in made)},
+            extra={"group": group.id, "delta": request.delta, "machines": ",".join(made)},
         )
         return wire.NodeGroupIncreaseSizeResponse()
+
+    async def _more(self, group: Group, count: int) -> list[str] | Explanation:
+        """Names of the machines."""
+        if group.switched:
+            lever = self._desk.wheel.lever
+            why = await lever.on(group.id) if lever is not None else _NOT_SWITCHED
+            return [group.id] if why is None else why
+        made = await self._desk.wheel.more(group.place, count, "cluster-autoscaler asked for it")
+        return made if isinstance(made, Explanation) else [machine.name for machine in made]
 
     def _forgotten(self, roster: Roster, group: Group) -> str | None:
         """Releases from 1.36 on know nothing after a restart of what they asked for, and ask for it again."""
@@ -171,6 +179,9 @@ class Servicer:
             too_many -= desk.failures.collect(entry.name)
         waiting = [e.machine for e in entries if e.machine is not None and desk.wheel.waits(e.machine)]
         gone = desk.wheel.withdraw(list(reversed(waiting))[:too_many] if too_many > 0 else [])
+        if group.switched and too_many > 0 and desk.wheel.lever is not None:
+            with contextlib.suppress(Refusal):
+                await self._within(left, desk.wheel.lever.never_mind(group.id))
         log.info(
             "decrease",
             extra={"group": group.id, "delta": request.delta, "withdrawn": ",".join(m.name for m in gone)},
@@ -185,7 +196,7 @@ class Servicer:
         group = self._group(roster, request.id)
         found = [self._ours(roster, group, node) for node in request.nodes]
         entries = {entry.name: entry for entry in found if entry is not None}
-        whys = await self._within(left, self._away(entries.values()))
+        whys = await self._within(left, self._away(entries.values(), left))
         if whys:
             raise refused(whys[0])
         return wire.NodeGroupDeleteNodesResponse()
@@ -208,17 +219,20 @@ class Servicer:
             raise Refusal(_INVALID, f"{key} was in group {was.rstrip('.')}, not in {group.id}")
         return None
 
-    async def _away(self, entries: Iterable[Entry]) -> Sequence[Explanation]:
-        answers = await asyncio.gather(*(self._one_away(entry) for entry in entries))
+    async def _away(self, entries: Iterable[Entry], left: Left) -> Sequence[Explanation]:
+        answers = await asyncio.gather(*(self._one_away(entry, left) for entry in entries))
         return [why for why in answers if why is not None]
 
-    async def _one_away(self, entry: Entry) -> Explanation | None:
+    async def _one_away(self, entry: Entry, left: Left) -> Explanation | None:
         desk = self._desk
         if entry.failure is not None:
             desk.failures.collect(entry.name)
-        if entry.machine is None:
+        if entry.switched:
+            why = await self._off(entry.name, left)
+        elif entry.machine is None:
             return None
-        why = await desk.wheel.away(entry.machine)
+        else:
+            why = await desk.wheel.away(entry.machine)
         extra = {"machine": entry.name, "group": entry.group, "words": why.message if why else ""}
         if why is None:
             log.info("machine deleted for cluster-autoscaler", extra=extra)
@@ -226,12 +240,21 @@ class Servicer:
             log.warning("machine stays", extra=extra)
         return why
 
+    async def _off(self, name: str, left: Left) -> Explanation | None:
+        """Accepted when it is stored, unless its endpoint certainly refuses before the caller gives up."""
+        lever = self._desk.wheel.lever
+        if lever is None or not self._desk.roster().groups[name].configured:
+            return _NOT_SWITCHED
+        why = await lever.off(name)
+        if why is None:
+            why = await lever.outcome(name, max(0.0, _patience(left) - _MARGIN))
+        return why
+
     async def _within(self, left: Left, work: Awaitable[_T]) -> _T:
         """An answer in time is worth more than a late one: whoever has given up has drawn conclusions."""
-        remaining = left()
-        patience = PATIENCE if remaining is None else max(0.1, remaining - _MARGIN)
+        patience = _patience(left)
         try:
-            async with asyncio.timeout(min(patience, 60.0)):
+            async with asyncio.timeout(patience):
                 return await work
         except TimeoutError:
             words = f"no answer within {patience:.1f} s; what was asked of the cloud goes on"
@@ -285,6 +308,11 @@ class Servicer:
         needs = prices.requests_of(request.pod_bytes or request.pod)
         price = prices.of_pod(self._desk.policy, self._desk.priced(), needs)
         return wire.PricingPodPriceResponse(price=float(price * prices.hours(request)))
+
+
+def _patience(left: Left) -> float:
+    remaining = left()
+    return PATIENCE if remaining is None else min(60.0, max(0.1, remaining - _MARGIN))
 
 
 __all__ = ["PATIENCE", "Servicer"]

@@ -26,6 +26,8 @@ CODES: dict[Reason, grpc.StatusCode] = {
     Reason.LIMIT_MEMORY: _SCARCE,
     Reason.LIMIT_RATE: _SCARCE,
     Reason.LIMIT_SCRIPTS: _SCARCE,
+    Reason.SWITCH_LIMIT: _SCARCE,
+    Reason.SWITCH_FAILED: _AWAY,
     Reason.UNAVAILABLE: _AWAY,
     Reason.RATE_LIMITED: _AWAY,
     Reason.JOIN_UNPREPARED: _AWAY,

@@ -7,17 +7,24 @@ machine. Neither market nor machine is among the labels: every machine of the gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from compat_grpc.groups import Group
 from compat_grpc.roster import TEMPLATE
 from compat_grpc.wire import kube_pb2 as kube
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType, Offer
+from controller.domain.kube import Taint
 from controller.domain.policy import Policy, Pool
 from controller.domain.quantity import to_kubernetes
-from controller.domain.resources import Resources
-from controller.planning.predict import GIB, allocatable_of, gpu_resources, labels_of, taints_of
+from controller.domain.resources import PODS, Resources
+from controller.domain.switching import Face, Switch
+from controller.fleet.switching.driven import gpu_label
+from controller.planning import own
+from controller.planning.predict import GIB, MAX_PODS, allocatable_of, gpu_resources, labels_of, taints_of
+
+# Of a machine that was never seen enough is assumed; cluster-autoscaler adds such figures up.
+_MOST = {"cpu": 10**6, "memory": 1 << 44, "ephemeral-storage": 1 << 46}
 
 
 def node_name(group_id: str) -> str:
@@ -33,8 +40,8 @@ def labels_for(
 ) -> dict[str, str]:
     offer = Offer(type=kind, location=group.location, market="")
     labels = labels_of(pool, offer, node_name(group.id), policy.gpu_labels, shown)
-    for own in (names.LABEL_MARKET, names.LABEL_MACHINE):
-        labels.pop(own, None)
+    for each in (names.LABEL_MARKET, names.LABEL_MACHINE):
+        labels.pop(each, None)
     return labels
 
 
@@ -62,14 +69,33 @@ def template(
         name: min(units, least.get(name, units))
         for name, units in allocatable_of(policy, pool, kind, observed).items()
     }
+    return _node(
+        group.id,
+        labels_for(policy, pool, group, kind, shown),
+        taints_of(pool),
+        capacity=capacity_of(pool, kind, allocatable),
+        allocatable=allocatable,
+        arch=kind.arch,
+    )
+
+
+def _node(
+    group_id: str,
+    labels: Mapping[str, str],
+    taints: Iterable[Taint],
+    *,
+    capacity: Resources,
+    allocatable: Resources,
+    arch: str,
+) -> bytes:
     node = kube.Node(
-        metadata=kube.Meta(name=node_name(group.id), labels=labels_for(policy, pool, group, kind, shown)),
+        metadata=kube.Meta(name=node_name(group_id), labels=labels),
         spec=kube.NodeSpec(
-            providerID=TEMPLATE + group.id,
-            taints=[kube.Taint(key=t.key, value=t.value, effect=t.effect) for t in taints_of(pool)],
+            providerID=TEMPLATE + group_id,
+            taints=[kube.Taint(key=t.key, value=t.value, effect=t.effect) for t in taints],
         ),
         status=kube.NodeStatus(
-            capacity=_quantities(capacity_of(pool, kind, allocatable)),
+            capacity=_quantities(capacity),
             allocatable=_quantities(allocatable),
             conditions=[
                 kube.NodeCondition(type="Ready", status="True", reason="KubeletReady"),
@@ -78,11 +104,35 @@ def template(
                     for name in ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
                 ),
             ],
-            nodeInfo=kube.NodeSystemInfo(operatingSystem="linux", architecture=kind.arch),
+            nodeInfo=kube.NodeSystemInfo(operatingSystem="linux", architecture=arch),
         ),
     )
     # Maps have no order of their own on the wire: the same template is to be the same bytes.
     return bytes(node.SerializeToString(deterministic=True))
+
+
+def of_switch(policy: Policy, switch: Switch, face: Face | None) -> bytes:
+    """What its Node looked like when it was of use last, else what the settings declare."""
+    pool = Pool(
+        name=switch.name,
+        max=1,
+        labels=switch.labels,
+        taints=switch.taints,
+        resources=switch.resources,
+    )
+    labels = own.labels_of(policy, pool, switch.offer, face, None)
+    if value := gpu_label(switch, labels):
+        labels |= {names.LABEL_GPU: value}
+    there = own.offered(policy, pool, switch.gpus, face, None)
+    offered = {PODS: MAX_PODS} | {name: min(units, _MOST.get(name, units)) for name, units in there.items()}
+    return _node(
+        switch.name,
+        labels | {names.LABEL_HOSTNAME: node_name(switch.name)},
+        own.taints_of(pool, face, None),
+        capacity=offered,
+        allocatable=offered,
+        arch=labels.get(names.LABEL_ARCH, "amd64"),
+    )
 
 
 def _quantities(amounts: Resources) -> dict[str, kube.Quantity]:

@@ -77,6 +77,7 @@ class Program:
         """`line` is the lease's own way to the API server; without one it shares `connection`. `driver` decides on
         sizes instead of the planner."""
         self.driver = driver
+        self._taints = (SOFT, HARD) if driver is None else (UNSEEN,)  # of machines that are drained
         self.loaded = loaded
         self.policy = policy
         self.connection = connection
@@ -125,6 +126,7 @@ class Program:
         refusals = self._refusals = Refusals(policy.deadlines)
         account = Account(self.ledger, cloud.trust)
         self.reporter = Reporter(metrics=self.metrics, events=Events(), view=self.view, writer=self.writer)
+        self._listener = Several((self.reporter, *(driver.listeners if driver else ())))
         self.flights = Flights(
             ledger=self.ledger,
             launcher=Launcher(cloud, joiner, self._may_spend, account),
@@ -134,12 +136,12 @@ class Program:
                 cloud=cloud,
                 clock=now.wall,
                 sleep=now.sleep,
-                taints=(SOFT, HARD) if driver is None else (UNSEEN,),
+                taints=self._taints,
             ),
             refusals=refusals,
             cloud=cloud,
             writer=self.writer,
-            listener=Several((self.reporter, *(driver.listeners if driver else ()))),
+            listener=self._listener,
             clock=now.wall,
             sleep=now.sleep,
             wake=self.window.hurry,
@@ -228,10 +230,11 @@ class Program:
                 cloud=self.cloud,
                 clock=now.wall,
                 sleep=now.sleep,
+                taints=self._taints,
                 identify=lambda _machine, node: node,  # by its name alone, which the settings tell
             ),
             writer=self.writer,
-            listener=self.reporter,
+            listener=self._listener,
             clock=now.wall,
             sleep=now.sleep,
             may_act=lambda: self.lease.held and not self._dry_run,
@@ -239,15 +242,16 @@ class Program:
             rng=now.rng,
             limits=self.policy.deadlines,
             restored=self.flights.idle_marks.cleared,
+            closing=self._taints[-1],
         )
         return Switchboard(
             policy=self.policy,
             ledger=self.ledger,
             turning=Turning(means, self.window.hurry),
             view=self.view,
-            listener=self.reporter,
+            listener=self._listener,
             clock=now.wall,
-            rng=now.rng,
+            driven=self.driver is not None,
         )
 
     def change(

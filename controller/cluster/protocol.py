@@ -150,6 +150,9 @@ class Writer(Protocol):
 
     async def label(self, node: str, changes: Mapping[str, str | None]) -> None: ...
 
+    async def identify(self, node: str, provider_id: str, labels: Mapping[str, str]) -> None:
+        """Give it this provider ID and labels at once. It must have no ID yet: the API server refuses to change one."""
+
     async def evict(self, pod: Pod) -> Outcome:
         """Happened (also when it is gone already) or Refused with Reason.PDB and the server's words."""
 

@@ -141,6 +141,12 @@ class ClusterWriter:
     async def label(self, node: str, changes: Mapping[str, str | None]) -> None:
         await self._patch_meta(node, "labels", changes)
 
+    async def identify(self, node: str, provider_id: str, labels: Mapping[str, str]) -> None:
+        body: Obj = {"spec": {"providerID": provider_id}}
+        if labels:
+            body["metadata"] = {"labels": dict(labels)}
+        await self._transport.request("PATCH", f"/api/v1/nodes/{node}", body=body, content_type=MERGE)
+
     async def _patch_meta(self, node: str, field: str, changes: Mapping[str, str | None]) -> None:
         if changes:
             body = {"metadata": {field: dict(changes)}}

@@ -55,7 +55,7 @@ class SwitchedMachine(Section):
     )
     delete_node_when_off: Flag = Field(
         False,
-        description="Whether its Node object goes when it is off; false, because the same machine comes back.",
+        description="Whether its Node object goes when it is off; false, because the same machine comes back. cluster-autoscaler is served only machines with true.",
     )
     gpu_model: Text | None = Field(
         None,

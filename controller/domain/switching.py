@@ -74,6 +74,7 @@ class Face(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = {}
+    provider_id: str = ""
 
 
 class Stay(msgspec.Struct, frozen=True):

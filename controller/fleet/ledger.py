@@ -170,6 +170,7 @@ class Ledger:
             return False
         self.switched[record.name] = record
         self._dirty = True
+        self.version += 1
         return True
 
     def change_switched(self, name: str, **fields: Any) -> Switched:
@@ -180,6 +181,7 @@ class Ledger:
     def drop_switched(self, name: str) -> None:
         if self.switched.pop(name, None) is not None:
             self._dirty = True
+            self.version += 1
 
     def drop(self, intents: Iterable[str]) -> None:
         for intent in intents:

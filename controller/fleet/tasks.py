@@ -47,6 +47,11 @@ class Tasks:
         task = self._tasks.get(key)
         return task is not None and not task.done()
 
+    async def ended(self, key: str) -> None:
+        """Wait for what runs under this key; giving up waiting ends nothing."""
+        if (task := self._tasks.get(key)) is not None and not task.done():
+            await asyncio.wait([task])
+
     @property
     def idle(self) -> bool:
         return not any(not task.done() for task in self._tasks.values())

@@ -24,6 +24,7 @@ from controller.fleet.engine import Fleet
 from controller.fleet.identity import node_for
 from controller.fleet.ledger import LedgerError
 from controller.fleet.looking import nodes_of
+from controller.fleet.switching.lever import Lever
 from controller.planning.choice import Candidate, candidates
 from controller.planning.limits import RATE_WINDOW, Tally, holds_script
 
@@ -46,6 +47,7 @@ class Wheel:
         self._clock = clock
         self._sleep = sleep
         self._queue: list[str] = []  # intents that wait for their turn, in order
+        self._lever: Lever | None = None
         fleet.flights.on_refusal(self._elsewhere)
 
     # -- questions ------------------------------------------------------------------------------
@@ -60,6 +62,9 @@ class Wheel:
         """Every Node as it is watched; the very same tuple until something changes."""
         return self._view.nodes()
 
+    def node(self, name: str) -> Node | None:
+        return self._view.node(name)
+
     def objection(self, place: PLACE, count: int = 1) -> Explanation | None:
         """Why so many more are not bought now."""
         chosen = self._choose(place, count)
@@ -70,6 +75,16 @@ class Wheel:
         return machine.intent in self._queue
 
     # -- verbs ----------------------------------------------------------------------------------
+
+    @property
+    def lever(self) -> Lever | None:
+        """The same for machines that are switched; None where there are none."""
+        board = self._fleet.switchboard
+        if board is None:
+            return None
+        if self._lever is None or self._lever.board is not board:
+            self._lever = Lever(board)
+        return self._lever
 
     async def more(self, place: PLACE, count: int, reason: str) -> tuple[Machine, ...] | Explanation:
         """So many machines, stored before this returns and ordered afterwards; or why none is."""

@@ -130,6 +130,7 @@ amounts = st.integers(0, 5000).map(lambda milli: f"{milli}m")
 steps = st.lists(st.tuples(amounts, st.booleans()), max_size=5)
 
 
+@settings(deadline=None)
 @given(st.lists(amounts, max_size=4), steps)
 def test_requests_are_never_less_than_any_moment_of_the_start_needs(
     mains: list[str], init: list[tuple[str, bool]]

@@ -114,6 +114,16 @@ async def test_annotations_and_labels_are_merge_patches() -> None:
     ]
 
 
+async def test_a_provider_id_is_written_to_a_node_that_has_none_and_never_changed() -> None:
+    made, transport, _ = writer({}, failure(422, "spec.providerID: Forbidden"))
+    await made.identify("n", "verda://n", {"l": "1"})
+    (asked,) = transport.asked
+    assert (asked.method, asked.path) == ("PATCH", "/api/v1/nodes/n")
+    assert asked.body == {"spec": {"providerID": "verda://n"}, "metadata": {"labels": {"l": "1"}}}
+    with pytest.raises(ClusterError):
+        await made.identify("n", "verda://other", {})
+
+
 # ---- evictions
 
 BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -23,6 +23,7 @@ from controller.fleet.removal import UNSEEN
 from controller.fleet.wheel import Wheel
 from tests.compat_grpc.generations import NEW, Client
 from tests.fleet.fakes import A1, Hands
+from tests.fleet.power import Cabinet, Operator
 from tests.fleet.scene import Controller, World
 from tests.fleet.scene import policy as fleet_policy
 
@@ -63,7 +64,7 @@ class Served:
         if given.tls is not None:
             files = Files(cert=given.tls.cert, key=given.tls.key, client_ca=given.tls.client_ca)
         self.driver = ExternalDriver(given, files, clock=world.time.clock)
-        self.controller = Controller(world, policy, listeners=self.driver.listeners, taints=(UNSEEN,))
+        self.controller = self._begin(policy)
         self.registry = CollectorRegistry()
         self.warnings: list[str] = []
         controller = self.controller
@@ -80,6 +81,13 @@ class Served:
             )
         )
         self._channels: list[Any] = []
+
+    def _begin(self, policy: Policy) -> Controller:
+        if isinstance(self.world, Cabinet):
+            return Operator(
+                self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,), driven=True
+            )
+        return Controller(self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,))
 
     async def _warn(self, reason: str, message: str) -> None:
         self.warnings.append(f"{reason}: {message}")

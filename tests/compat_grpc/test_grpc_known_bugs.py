@@ -12,8 +12,8 @@ from prometheus_client import generate_latest
 from controller.cloud.protocol import CloudError
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
+from controller.domain.policy import Limits
 from controller.domain.reason import Reason
-from controller.domain.switching import Switch
 from controller.planning.predict import own_labels
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import CPU, SOLD, Served, code_of, pool, replace, served, world
@@ -350,26 +350,36 @@ async def test_every_call_is_counted(one: Served, client: Client) -> None:
     assert 'gpu_autoscaler_grpc_calls_total{code="NOT_FOUND",method="NodeGroupTargetSize"} 1.0' in told
 
 
-@pytest.mark.parametrize("node_goes", [False, True])
-async def test_machines_that_are_switched_are_said_not_to_be_served(node_goes: bool) -> None:
-    switch = Switch(name="gpu-worker-1", gpus=4, delete_node=node_goes)
-    async with served(world(pool("g"), switches=(switch,))) as one:
+async def test_a_decrease_at_the_minimum_is_no_error_that_would_be_asked_again_for_ever(
+    one: Served, client: Client
+) -> None:
+    await client.NodeGroupIncreaseSize(id="h", delta=1)
+    await one.until(Phase.READY)
+    for _ in range(2):
+        assert (await code_of(client.NodeGroupDecreaseTargetSize(id="h", delta=-1)))[0] == "OK"
+    assert (await client.NodeGroupTargetSize(id="h")).targetSize == 1
+    assert not one.hands.did("delete")
+
+
+async def test_what_was_taken_back_is_not_listed_any_more() -> None:
+    async with served(world(pool("g"), limits=Limits(launches_per_minute=1))) as one:
         client = one.client()
-        assert [g.id for g in (await client.NodeGroups()).nodeGroups] == ["g"]
-        await one.run(60)
-        told = [words for words in one.warnings if words.startswith("SwitchedMachinesNotServed")]
-        assert told == [
-            "SwitchedMachinesNotServed: machines gpu-worker-1 are not served to cluster-autoscaler: no pod switches one "
-            "on, and none goes off for being idle"
-        ]
-        node = replace(make_node("gpu-worker-1", 0.0), provider_id="k3s://gpu-worker-1")
-        one.world.town.nodes["gpu-worker-1"] = node
-        await one.run(10)
-        assert not (await client.NodeGroupForNode(node=client.node("k3s://gpu-worker-1"))).nodeGroup.id
-        code, _ = await code_of(
-            client.NodeGroupDeleteNodes(id="g", nodes=[client.node("k3s://gpu-worker-1", "gpu-worker-1")])
-        )
-        assert code == "NOT_FOUND"
+        await client.NodeGroupIncreaseSize(id="g", delta=3)
+        await client.NodeGroupDecreaseTargetSize(id="g", delta=-3)
+        listed = (await client.NodeGroupNodes(id="g")).instances
+        assert len(listed) == (await client.NodeGroupTargetSize(id="g")).targetSize <= 1
+        assert all(each.status.instanceState for each in listed)
+
+
+async def test_an_increase_that_is_given_up_leaves_no_target_behind(one: Served, client: Client) -> None:
+    """The machine never joins: its own deadline ends it, whether or not anybody asks for that."""
+    one.world.town.joins = False
+    await client.NodeGroupIncreaseSize(id="g", delta=1)
+    await one.until(Phase.BOOTING)
+    await one.run(2400, step=15)
+    assert (await client.NodeGroupTargetSize(id="g")).targetSize == 0
+    assert not (await client.NodeGroupNodes(id="g")).instances
+    assert not one.world.account.alive()
 
 
 async def test_a_minimum_needs_a_pool_of_one_kind_and_place() -> None:

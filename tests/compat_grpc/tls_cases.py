@@ -16,7 +16,7 @@ from compat_grpc import transport
 from compat_grpc.transport import Certificates, Files, TlsError
 from controller.config.externalgrpc import Tls
 from tests.compat_grpc.authority import Authority
-from tests.compat_grpc.generations import Client
+from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import Served, code_of, served
 
 NAME = "cluster-autoscaler-grpc-client"
@@ -51,10 +51,13 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Yard:
 
 
 async def called(channel: Any, timeout: float = 20.0) -> str:
+    """What each generation of messages is answered."""
     try:
-        return (await code_of(Client(channel, timeout=timeout).NodeGroups()))[0]
+        answers = [await code_of(Client(channel, each, timeout).NodeGroups()) for each in GENERATIONS]
     finally:
         await channel.close()
+    (code,) = {code for code, _ in answers}
+    return code
 
 
 async def test_only_the_good_client_gets_in_and_the_others_change_nothing(yard: Yard) -> None:

@@ -472,6 +472,15 @@ class Hands:
 
         await self._call("label", f"{node} {','.join(sorted(changes))}", effect)
 
+    async def identify(self, node: str, provider_id: str, labels: Mapping[str, str]) -> None:
+        def effect() -> None:
+            found = self._node(node)
+            if found.provider_id not in ("", provider_id):
+                raise ClusterError("other", "spec.providerID: Forbidden: node updates may not change it")
+            self.town.nodes[node] = replace(found, provider_id=provider_id, labels={**found.labels, **labels})
+
+        await self._call("identify", f"{node} {provider_id}", effect)
+
     async def evict(self, pod: Pod) -> Outcome:
         def effect() -> Outcome:
             self.town.pods.pop(pod.key, None)

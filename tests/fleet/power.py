@@ -8,17 +8,19 @@ was broken: power taken from a GPU in use or from one that a pod gets while the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace
 
+from controller.domain.kube import Node, Taint
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched
-from controller.fleet.removal import Removal
+from controller.fleet.listener import Listener, Several
+from controller.fleet.removal import HARD, SOFT, Removal
 from controller.fleet.switching.board import Switchboard
 from controller.fleet.switching.means import Means
 from controller.fleet.switching.turning import Turning
@@ -50,6 +52,8 @@ class Box:
     doomed: bool = False  # it was the controller that switched it off last
     due: float = 0.0  # when a delayed call switches it
     due_on: bool = False
+    provider_id: str | None = None  # of its Node; None: as ours
+    labels: dict[str, str] = field(default_factory=dict)  # that its kubelet sets
 
 
 @dataclass
@@ -79,6 +83,12 @@ class Room:
             known = make_node(name, self.time.now - 10_000, gpus=gpus if box.power == "on" else 0)
             self.town.nodes[name] = replace(known, provider_id=f"k3s://{name}", ready=box.power == "on")
         return box
+
+    @staticmethod
+    def _registered(box: Box, now: float) -> Node:
+        node = make_node(box.name, now, gpus=0)
+        given = node.provider_id if box.provider_id is None else box.provider_id
+        return replace(node, provider_id=given, labels={**node.labels, **box.labels})
 
     def press(self, name: str, on: bool, *, hand: bool = True) -> None:
         """Power, by whoever presses the button; the laws hold for us alone."""
@@ -128,7 +138,7 @@ class Room:
                 self.broken.append(f"{used} got GPUs of {box.name} while it goes down")
             if box.power == "booting" and box.boots and now >= box.since + box.boot:
                 box.power = "on"
-                known = node or make_node(box.name, now, gpus=0)
+                known = node or self._registered(box, now)
                 self.town.nodes[box.name] = replace(
                     known, ready=True, allocatable={**known.allocatable, "nvidia.com/gpu": 0}
                 )
@@ -184,18 +194,28 @@ class Wires:
 class Operator(Controller):
     """A controller that also switches."""
 
-    def __init__(self, world: Cabinet, policy: Policy, hands: Hands | None = None) -> None:
-        super().__init__(world, policy, hands)
+    def __init__(
+        self,
+        world: Cabinet,
+        policy: Policy,
+        hands: Hands | None = None,
+        *,
+        listeners: Sequence[Listener] = (),
+        taints: tuple[Taint, ...] = (SOFT, HARD),
+        driven: bool = False,
+    ) -> None:
+        super().__init__(world, policy, hands, listeners=listeners, taints=taints)
         hands, time = self.hands, world.time
+        told = Several((self.heard, *listeners))
         self.means = Means(
             ledger=self.ledger,
             endpoints=Wires(world.room, hands),
             removal=Removal(
-                view=hands, writer=hands, cloud=hands, clock=time.clock, sleep=time.sleep,
+                view=hands, writer=hands, cloud=hands, clock=time.clock, sleep=time.sleep, taints=taints,
                 identify=lambda _machine, node: node,
             ),
             writer=hands,
-            listener=self.heard,
+            listener=told,
             clock=time.clock,
             sleep=time.sleep,
             may_act=lambda: self.leads,
@@ -203,10 +223,11 @@ class Operator(Controller):
             rng=world.rng,
             limits=policy.deadlines,
             restored=self.flights.idle_marks.cleared,
+            closing=taints[-1],
         )  # fmt: skip
         self.board = Switchboard(
-            policy=policy, ledger=self.ledger, turning=Turning(self.means, self._wake), view=hands, listener=self.heard,
-            clock=time.clock, rng=world.rng,
+            policy=policy, ledger=self.ledger, turning=Turning(self.means, self._wake), view=hands, listener=told,
+            clock=time.clock, driven=driven,
         )  # fmt: skip
         self.fleet.switchboard = self.board
 

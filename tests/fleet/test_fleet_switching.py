@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.plan import Plan, Retire
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
@@ -331,6 +333,48 @@ async def test_a_node_that_registers_while_its_machine_is_called_off_takes_no_po
     await world.run(operator, 30, step=1.0)
     assert world.room.broken == []
     assert not world.town.pods["default/late"].node
+
+
+async def test_the_node_of_a_machine_that_somebody_else_switched_off_goes_too_but_never_one_with_work() -> (
+    None
+):
+    world = Cabinet(switch("w1", 1, delete_node=True), switch("w2", 1, delete_node=True), switch("w3", 1))
+    for name in ("w1", "w2", "w3"):
+        world.room.add(name, 1, power="on")
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.town.add_pod("works", node="w2")
+    for name in ("w1", "w2", "w3"):
+        world.room.press(name, False)
+    world.town.work = 10_000.0
+    await world.run(operator, 1200)
+    assert sorted(world.town.nodes) == ["w2", "w3"]
+    assert not world.room.calls
+    face = operator.record("w1").face
+    assert face is not None
+    assert face.allocatable["nvidia.com/gpu"] == 1
+
+
+async def test_a_node_is_left_where_the_status_endpoint_says_that_its_machine_is_on() -> None:
+    world = Cabinet(switch("w1", 1, delete_node=True, asked=True))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.room.boxes["w1"].show = 1e9
+    world.town.lose("w1")  # cut off, and it goes on running
+    await world.run(operator, 1200)
+    assert list(world.town.nodes) == ["w1"]
+
+
+async def test_a_node_whose_kubelet_says_itself_that_it_is_not_ready_is_left() -> None:
+    """Somebody switched it on, and it takes long to start; a kubelet registers only once."""
+    world = Cabinet(switch("w1", 1, delete_node=True))
+    world.room.add("w1", 1)
+    waits = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], taints=(waits,))
+    operator = world.begin()
+    await world.run(operator, 3600, step=30)
+    assert list(world.town.nodes) == ["w1"]
 
 
 async def test_least_times_on_and_off_hold() -> None:

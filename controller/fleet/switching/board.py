@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from controller.cluster.protocol import View
-from controller.domain import names
 from controller.domain.cloudthings import Offer
+from controller.domain.kube import Node
 from controller.domain.machine import Machine
 from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
@@ -24,7 +23,9 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.life import Seen, face_of, first, off, step, taint_wanted
+from controller.fleet.switching.driven import lacking_marks
+from controller.fleet.switching.faces import face_of
+from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, stays
 from controller.fleet.usable import in_use, lacking
@@ -45,15 +46,16 @@ class Switchboard:
         view: View,
         listener: Listener,
         clock: Callable[[], float],
-        rng: random.Random,
+        driven: bool = False,
     ) -> None:
+        """`driven`: by somebody else than the planner, who knows machines by marks of their Nodes."""
+        self._driven = driven
         self.policy = policy
         self.turning = turning
         self._ledger = ledger
         self._view = view
         self._listener = listener
         self._clock = clock
-        self._rng = rng
         self._told: dict[str, tuple[str, float]] = {}  # by machine: what its status endpoint said, and when
 
     # -- questions ------------------------------------------------------------------------------
@@ -61,6 +63,9 @@ class Switchboard:
     @property
     def switches(self) -> tuple[Switch, ...]:
         return self.policy.switches
+
+    def node(self, name: str) -> Node | None:
+        return self._view.node(name)
 
     def switch(self, name: str) -> Switch | None:
         return next((switch for switch in self.switches if switch.name == name), None)
@@ -209,6 +214,8 @@ class Switchboard:
             if seen.node is not None and wanted is not None:
                 undrained = record.power is Power.FALLING and not record.drain_at
                 self.turning.taint(switch.name, seen.node, wanted, meanwhile=undrained)
+            if self._driven and switch.delete_node and seen.node is not None:
+                self.turning.dress(seen.node, *lacking_marks(switch, seen.node))
         for name in self._left():
             if (node := self._view.node(name)) is not None:
                 self.turning.taint(name, node, False)
@@ -218,16 +225,20 @@ class Switchboard:
     def request(self, name: str, pods: tuple[str, ...]) -> bool:
         """Switch it on. The record exists from now on, so no later plan switches another one on for these pods."""
         switch, record = self.switch(name), self._ledger.switched.get(name)
-        now = self._clock()
         if switch is None or record is None or record.power is not Power.OFF:
             return False
-        if hindrance(switch, record, self._view.node(name), now) is not None:
+        if hindrance(switch, record, self._view.node(name), self._clock()) is not None:
             return False
-        call = "".join(self._rng.choice(names.INTENT_ALPHABET) for _ in range(names.INTENT_LENGTH))
+        self.begin(switch, record, self.wish(record, pods))
+        return True
+
+    def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
+        """Write down that it is to be on."""
+        now = self._clock()
         after = replace(
             record,
             power=Power.RISING,
-            call=call,
+            call=self.turning.means.new_call(),
             again=0,
             pods=pods,
             wanted_at=now,
@@ -245,9 +256,12 @@ class Switchboard:
             ons=(*(at for at in record.ons if at > now - DAY), now),
         )
         self._ledger.put_switched(after)
-        self._noticed(switch, record, after)
+        return after
+
+    def begin(self, switch: Switch, before: Switched, after: Switched) -> None:
+        """Tell of a wish that was written down, and act on it."""
+        self._noticed(switch, before, after)
         self.turning.follow(self.policy, switch, after)
-        return True
 
     def retire(self, name: str, reason: Reason, message: str) -> None:
         switch, record = self.switch(name), self._ledger.switched.get(name)

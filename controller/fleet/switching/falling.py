@@ -92,7 +92,10 @@ class Falling:
             await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True)
             try:
                 check()
-                await self._by.removal.last_look(policy, self._by.machine(switch))
+                if record.reason is Reason.DISMISSED:  # whoever wants it off has drained it
+                    await self._by.removal.look_at_work(policy, self._by.machine(switch))
+                else:
+                    await self._by.removal.last_look(policy, self._by.machine(switch))
                 check()
                 if not self._by.may_spend():
                     raise Grounded

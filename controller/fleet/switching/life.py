@@ -10,17 +10,20 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from controller.domain.kube import Node, Taint
+from controller.domain.kube import Node
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Face, Power, Switch, Switched
+from controller.domain.switching import DAY, Power, Switch, Switched
+from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
 # A Node that stops being Ready for a moment is not off; kubelets miss a heartbeat now and then.
 DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
+# On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
+_SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
@@ -69,7 +72,7 @@ def _no_later_than(record: Switched, now: float) -> Switched:
 def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     match record.power:
         case Power.OFF:
-            return _off(record, seen, switch, now)
+            return _off(record, seen, switch, limits, now)
         case Power.RISING:
             return _rising(record, seen, switch, limits, now)
         case Power.ON:
@@ -80,9 +83,9 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
             return record
 
 
-def _off(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
+def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     if not seen.up or seen.told == "off":
-        return record
+        return _left_behind(record, seen, switch, limits, now)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
     ours = bool(record.rose_at) and now - record.rose_at < 2 * switch.on_within
     return replace(
@@ -103,6 +106,19 @@ def _off(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
         reason=None if ours else Reason.SWITCHED_BY_HAND,
         note="" if ours else "somebody else switched it on",
     )
+
+
+def _left_behind(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    """Where its Node is to go: also when somebody else switched it off, or it was off before anybody looked."""
+    lies = switch.delete_node and not seen.up and seen.told != "on"
+    if seen.node is None or not lies or seen.node.has_taint(*_SPEAKS) or record.node_goes:
+        return replace(record, down_at=0.0) if record.down_at else record
+    if not record.down_at:
+        return replace(record, down_at=now)
+    if now < record.down_at + (DARK if seen.told == "off" else limits.ready):
+        return record
+    face = record.face or without_gpus(seen.node, seen.promised)
+    return replace(record, node_goes=True, down_at=0.0, face=face)
 
 
 def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
@@ -245,14 +261,6 @@ def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note
 
 def pause_after(failures: int, limits: Deadlines) -> float:
     return min(limits.backoff_most, limits.backoff_first * 2.0 ** min(failures - 1, 16))
-
-
-def face_of(node: Node) -> Face:
-    return Face(labels=dict(node.labels), taints=_lasting(node), allocatable=dict(node.allocatable))
-
-
-def _lasting(node: Node) -> tuple[Taint, ...]:
-    return tuple(t for t in node.taints if not t.key.startswith(("gpu-autoscaler/", "node.kubernetes.io/")))
 
 
 def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:

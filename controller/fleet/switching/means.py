@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from controller.cloud.protocol import Endpoints
 from controller.cluster.protocol import Writer
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.machine import Machine
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.removal import Removal
+from controller.fleet.removal import HARD, Removal
 from controller.fleet.tasks import Grounded
 
 AGAIN = (Reason.UNAVAILABLE, Reason.RATE_LIMITED)  # certainly without effect, and worth another try
@@ -37,6 +38,7 @@ class Means:
     rng: random.Random
     limits: Deadlines
     restored: Callable[[str], None] = lambda _name: None
+    closing: Taint = HARD  # keeps pods off a machine that goes
 
     def record_in(self, name: str, power: Power) -> Switched | None:
         record = self.ledger.switched.get(name)

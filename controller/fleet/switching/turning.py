@@ -5,7 +5,7 @@ How a machine is switched on stands in `rising`, how it leaves in `falling`; wha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from controller.cloud.protocol import Endpoints
 from controller.domain import names
@@ -13,22 +13,24 @@ from controller.domain.kube import Node
 from controller.domain.policy import Deadlines, Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched
-from controller.fleet.removal import HARD, SOFT
+from controller.fleet.removal import HARD, SOFT, UNSEEN
 from controller.fleet.switching.falling import Falling
 from controller.fleet.switching.means import Means
 from controller.fleet.switching.rising import Rising
 from controller.fleet.tasks import Tasks
 
 _WATCH_LAG = 10.0  # a taint that was written is not seen at once
+_OURS = (SOFT, HARD, UNSEEN)
 
 
 class Turning:
     def __init__(self, means: Means, wake: Callable[[], None]) -> None:
-        self._by = means
+        self._by = self.means = means
         self._rising = Rising(means)
         self._falling = Falling(means)
         self._tasks = Tasks(means.clock, wake)
         self._tainted: dict[str, tuple[bool, float]] = {}  # by machine: put or lifted last, and when
+        self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
 
     @property
     def idle(self) -> bool:
@@ -76,12 +78,15 @@ class Turning:
     def running(self, name: str) -> bool:
         return self._tasks.running(name)
 
+    async def ended(self, name: str) -> None:
+        """Whatever is under way with the machine; somebody else may end it, too."""
+        await self._tasks.ended(name)
+
     @staticmethod
     def marked(node: Node | None) -> bool:
         """Whether a removal has left anything on the Node."""
         return node is not None and (
-            node.has_taint(HARD.key, HARD.effect)
-            or node.has_taint(SOFT.key, SOFT.effect)
+            any(node.has_taint(taint.key, taint.effect) for taint in _OURS)
             or names.NODE_DRAIN_SINCE in node.annotations
         )
 
@@ -95,19 +100,39 @@ class Turning:
             return
         if not self._by.may_act() or (self._tasks.running(name) and not meanwhile):
             return
-        if wanted and not node.has_taint(HARD.key, HARD.effect):
+        closing = self._by.closing
+        if wanted and not node.has_taint(closing.key, closing.effect):
             self._tasks.start(f"taint {name}", lambda: self._put(name))
         elif not wanted and self.marked(node):
             self._tasks.start(f"taint {name}", lambda: self._lift(name))
 
     async def _put(self, name: str) -> None:
-        await self._by.writer.taint(name, add=(HARD,))
+        await self._by.writer.taint(name, add=(self._by.closing,))
         self._tainted[name] = (True, self._by.clock())
 
     async def _lift(self, name: str) -> None:
-        await self._by.writer.taint(name, remove=(SOFT, HARD))
+        await self._by.writer.taint(name, remove=_OURS)
         await self._by.writer.annotate(name, {names.NODE_DRAIN_SINCE: None})
         self._tainted[name] = (False, self._by.clock())
+
+    def dress(self, node: Node, labels: Mapping[str, str], provider_id: str) -> None:
+        """Give its Node what it lacks for a driver that knows machines by these."""
+        if not (labels or provider_id) or not self._by.may_act():
+            return
+        at = self._dressed.get(node.uid, float("-inf"))
+        if 0 <= self._by.clock() - at < _WATCH_LAG:
+            return
+
+        async def run() -> None:
+            if provider_id:
+                await self._by.writer.identify(node.name, provider_id, labels)
+            else:
+                await self._by.writer.label(node.name, labels)
+            self._dressed = {
+                uid: when for uid, when in self._dressed.items() if self._by.clock() - when < _WATCH_LAG
+            } | {node.uid: self._by.clock()}
+
+        self._tasks.start(f"dress {node.name}", run)
 
     async def stop(self, patience: float) -> None:
         await self._tasks.stop("", patience)

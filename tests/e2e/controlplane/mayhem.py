@@ -91,6 +91,13 @@ class Mayhem:
         for name in list(self._ends):
             self._finish(name)
 
+    def revive(self) -> None:
+        """After the calm, too, whoever gave up is started again, as a Deployment does."""
+        for name in [name for name, each in self._up.items() if each.process.poll() is not None]:
+            self.count["restarts"] += 1
+            self._end(name)
+            self._start(name)
+
     def end(self) -> list[str]:
         """Ends the controllers; what the last of them said."""
         for name in list(self._up):

@@ -1,7 +1,8 @@
 """Machines behind a power server whose Nodes become Ready when they are switched on.
 
-The Node object is there from the beginning, as of a machine that has been in the cluster before. Its kubelet is
-played here: it beats while the machine is on. Pods are bound by the real scheduler, and run nowhere.
+The Node object is there from the beginning, as of a machine that has been in the cluster before, unless they are `new`
+to it. Its kubelet is played here: it beats while the machine is on. Pods are bound by the real scheduler, and run
+nowhere.
 """
 
 from __future__ import annotations
@@ -22,10 +23,22 @@ _BOOT, _SHOW, _STOP, _BEAT = 0.5, 1.0, 0.5, 5.0
 
 
 class Rack:
-    """`gpus` by machine. Boots and shutdowns take moments; GPUs show a moment later."""
+    """`gpus` by machine. Boots and shutdowns take moments; GPUs show a moment later, or after `show`.
 
-    def __init__(self, core: client.CoreV1Api, power: PowerServer, gpus: dict[str, int]) -> None:
+    The kubelets of `new` ones set no provider ID, as those of a cluster without a cloud do.
+    """
+
+    def __init__(
+        self,
+        core: client.CoreV1Api,
+        power: PowerServer,
+        gpus: dict[str, int],
+        *,
+        new: bool = False,
+        show: float = _SHOW,
+    ) -> None:
         self._core = core
+        self._new, self._show = new, show
         self.power = power
         self._gpus = gpus
         self._since: dict[str, float] = {}  # by machine that is on
@@ -34,7 +47,7 @@ class Rack:
         self._end = threading.Event()
         self.log: list[str] = []
         power.on_effect = self._effect
-        for name in gpus:
+        for name in () if new else gpus:
             self._register(name)
             self._condition(name, "Unknown", "NodeStatusUnknown")
         self._thread = threading.Thread(target=self._follow, name="rack", daemon=True)
@@ -80,7 +93,7 @@ class Rack:
             self._register(name)
             self._condition(name, "True", "KubeletReady")
             self._beaten[name] = now
-        if on and name in self._beaten and name not in self._shown and now >= since + _BOOT + _SHOW:
+        if on and name in self._beaten and name not in self._shown and now >= since + _BOOT + self._show:
             amount = {"nvidia.com/gpu": str(self._gpus[name])}
             self._core.patch_node_status(name, {"status": {"capacity": amount, "allocatable": amount}})
             self._shown.add(name)
@@ -100,7 +113,7 @@ class Rack:
                 "name": name,
                 "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"},
             },
-            "spec": {"providerID": f"k3s://{name}"},
+            "spec": {} if self._new else {"providerID": f"k3s://{name}"},
             "status": {"capacity": room, "allocatable": room},
         }  # fmt: skip
         try:

@@ -74,9 +74,12 @@ def test_with_options_releases_from_1_35_on_give_nodes_no_time_to_start(stage: S
         running(stage.autoscaler()),
     ):
         scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"), PATIENCE + 40)
-        assert (stage.creates > 1) == (stage.release >= (1, 35))
-        assert stage.creates <= 3  # the maximum holds whatever it wants
+        if stage.release >= (1, 35):  # what seems broken goes before its GPUs come, so it might never run
+            until("it is bought twice", lambda: stage.creates > 1, PATIENCE)
+            assert len(scene.live()) <= 3  # the maximum holds whatever it wants
+        else:
+            until("it runs", lambda: runs(scene, "train"), PATIENCE + 40)
+            assert stage.creates == 1
         scene.delete_pod("train")
         until("all is gone", lambda: settled(stage), 2 * PATIENCE)
 
