@@ -45,6 +45,7 @@ class Sweeping:
             self._ledger.machines,
             self._fleet.inventory,
             self._flights.launching,
+            self._fleet.runs,
         )
         for script in orphans.scripts:
             log.info("script without a machine is removed", extra={"script": script.name})

@@ -19,14 +19,13 @@ from controller.domain.machine import Machine
 from controller.fleet.account import BELIEVED_AFTER
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.removal import Removal
+from controller.fleet.removal import LOOSE, Removal
 from controller.fleet.tasks import NotYet
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 POLL = 3.0
 _LISTS = 2
-_LOOSE = ("detached", "deleted")
 _MOST_POLL = 30.0
 
 
@@ -77,10 +76,13 @@ class Closing:
             if asked not in (None, disks.account):
                 raise NotYet("the account changed on the way", POLL)
             proven = self._counts(machine, disks)
+            if missing and disks.listed:
+                missing = 0
+                continue  # what hid its disks may have hidden the machine, too: it is asked for again
             missing = missing + 1 if not disks.listed else 0
             if missing and (missing >= _LISTS or machine.delete_at or not machine.disks):
                 break
-            if any(volume.status not in _LOOSE for volume in disks.listed) and not machine.delete_at:
+            if any(volume.status not in LOOSE for volume in disks.listed) and not machine.delete_at:
                 await self._removal.look_at_node(machine)
             refused = ""
             for volume in disks.listed:

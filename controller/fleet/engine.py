@@ -401,7 +401,9 @@ class Fleet:
         old = [
             m.intent
             for m in self.ledger.machines.values()
-            if m.phase is Phase.TOMBSTONE and now - m.gone_at > self.policy.deadlines.tombstone
+            if m.phase is Phase.TOMBSTONE
+            and now - m.gone_at > self.policy.deadlines.tombstone
+            and m.name not in self.reports  # its Node is Ready
         ]
         self.ledger.drop(old)
 
@@ -409,6 +411,11 @@ class Fleet:
         """What of it would be carried out now."""
         own = {switch.name for switch in self.switchboard.switches} if self.switchboard is not None else ()
         return self._account.without_removals(plan, own)
+
+    def runs(self, name: str) -> bool:
+        """Whether the Node of this name is Ready."""
+        node = self._view.node(name)
+        return node is not None and node.ready
 
     def node_as_marked(self, node: Node) -> Node:
         """With what was lately decided about its idleness, whether or not the watch shows it already."""

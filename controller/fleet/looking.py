@@ -65,8 +65,11 @@ def see(
     report = doubt if machine.phase is not Phase.TOMBSTONE else ""
     if machine.phase is Phase.DELETING and machine.gone_at and node is not None and node.ready:
         report = f"instance {machine.instance_id} is gone, and Node {node.name} is Ready; the Node is kept"
-    if machine.phase is Phase.TOMBSTONE and node is not None and node.ready:
-        report = f"no list shows machine {machine.name}, and its Node is Ready: it costs, and goes once it is listed"
+    unseen = machine.phase is Phase.TOMBSTONE or (
+        machine.phase is Phase.INTENDED and machine.absent_lists >= policy.deadlines.unknown_lists
+    )
+    if unseen and node is not None and node.ready:
+        report = f"no list shows machine {machine.name}, and its Node is Ready: it costs, and can go once it is listed"
     inventory = sightings.inventory
     unsure = machine.instance_id in sightings.unsure  # such a list says nothing of it, nor ends any wait
     seen = Seen(

@@ -33,6 +33,7 @@ SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 # Where cluster-autoscaler decides: a taint that it would find in a template keeps pods off every later machine.
 UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
+LOOSE = ("detached", "deleted")  # a disk that no machine uses
 _RETRY = 5.0
 NOT_OFF = Explanation(
     Reason.IN_USE, "it was shut down in the cloud, and does not look as if it were off any more"

@@ -3,7 +3,7 @@
 A script is ours by its name and its second line; a disk by its name and its tags, or, where tags fail, by
 the machine that it was made with, read by id. One mark alone is only reported, and anything that a known
 machine may still need is left alone. A disk that is attached is removed only when its machine, asked for
-by id, is gone: the list of machines may be older. What nobody can say, or is refused, holds nothing else up.
+by id, is gone: the list of machines may be older; where nobody knows it, not while its Node is Ready. What nobody can say, or is refused, holds nothing else up.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Outcome, Refused
 from controller.domain.reason import Reason
 from controller.fleet import ownership
+from controller.fleet.removal import LOOSE
 
 # Refusals that end by themselves; anything else somebody should look at.
 _FOR_A_WHILE = frozenset(
@@ -75,8 +76,10 @@ async def find(
     machines: Mapping[str, Machine],
     inventory: Inventory,
     busy: Callable[[str], bool],
+    runs: Callable[[str], bool],
 ) -> Orphans:
-    """`inventory`: the last complete list. The row of a machine that is gone may stand in it for long."""
+    """`inventory`: the last complete list. The row of a machine that is gone may stand in it for long.
+    `runs`: whether the Node of this name is Ready, so that what is attached to its machine is in use."""
     instances = {instance.id for instance in inventory.instances if instance.state != "gone"}
     scripts = orphan_scripts(cluster_id, await cloud.scripts(f"gpuas-{cluster_id}-"), machines, busy)
     disks, doubtful = orphan_disks(cluster_id, (await cloud.volumes()).listed, machines, instances)
@@ -87,6 +90,11 @@ async def find(
         except CloudError as error:
             left.append(
                 f"disk {disk.id} ({disk.name}) stays until its machine can be asked for: {error.message}"
+            )
+            continue
+        if maker is None and disk.instance_id and disk.status not in LOOSE and runs(disk.name):
+            left.append(
+                f"disk {disk.id} stays: nobody knows its machine {disk.instance_id}, and Node {disk.name} is Ready"
             )
             continue
         if disk in disks:

@@ -41,6 +41,7 @@ CREATES = [
     (302, HTML, Unknown),
     (400, said("invalid_request", "location_code is required"), Reason.BAD_REQUEST),
     (400, said("invalid_request", ["hostname must be a string", "image is required"]), Reason.BAD_REQUEST),
+    (400, said("invalid_request", ["hostname must be a hostname", "image is in use"]), Reason.BAD_REQUEST),
     (400, "Bad Request", Reason.BAD_REQUEST),
     (400, HTML, Reason.BAD_REQUEST),
     (400, STORAGE, Reason.QUOTA),

@@ -161,7 +161,12 @@ class Controller:
     async def sweep(self) -> sweep.Orphans:
         cluster_id = self.fleet.policy.cluster_id
         found = await sweep.find(
-            self.hands, cluster_id, self.ledger.machines, self.fleet.inventory, self.flights.launching
+            self.hands,
+            cluster_id,
+            self.ledger.machines,
+            self.fleet.inventory,
+            self.flights.launching,
+            self.fleet.runs,
         )
         await sweep.remove(self.hands, found)
         return found

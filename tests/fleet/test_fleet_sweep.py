@@ -21,6 +21,10 @@ TAGS = (("gpuas-cluster", "home"), ("gpuas-intent", INTENT))
 MARK = f"#!/bin/bash\n# gpuas home {INTENT}\n"
 
 
+def _no(_: str) -> bool:
+    return False
+
+
 async def started(world: World) -> Controller:
     controller = world.start()
     await controller.look()
@@ -173,7 +177,7 @@ async def test_a_sweep_of_one_who_no_longer_leads_removes_nothing() -> None:
     world.account.scripts["s-1"] = script()
     world.account.volumes["d-1"] = disk()
     controller = await started(world)
-    found = await sweep.find(controller.hands, "home", {}, Inventory(at=0.0), lambda _: False)
+    found = await sweep.find(controller.hands, "home", {}, Inventory(at=0.0), _no, _no)
     await sweep.remove(controller.hands, found, lambda: False)
     assert found.scripts
     assert found.disks
@@ -261,7 +265,7 @@ async def test_what_is_ours_and_may_not_be_removed_is_reported(verb: str) -> Non
     controller = await started(world)
     controller.hands.faults[verb] = [Refused(Reason.BAD_REQUEST, "answered 400: it is being moved")]
     found = await sweep.find(
-        controller.hands, "home", controller.ledger.machines, controller.fleet.inventory, lambda intent: False
+        controller.hands, "home", controller.ledger.machines, controller.fleet.inventory, _no, _no
     )
     (told,) = await sweep.remove(controller.hands, found)
     assert "being moved" in told

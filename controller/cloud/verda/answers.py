@@ -59,12 +59,12 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "tags": (r"\btags?\b",),
     # Ours are made for one order each, so whoever has it is what an earlier copy of the same request made.
     "taken": (
-        r"host ?name\b.*\balready",
-        r"host ?name\b.*\btaken",
-        r"host ?name\b.*\bin use",
-        r"host ?name\b.*\bexists",
-        r"host ?name\b.*\bunique",
-        r"duplicate.*\bhost ?name",
+        r"host ?name\b[^;]*\balready",
+        r"host ?name\b[^;]*\btaken",
+        r"host ?name\b[^;]*\bin use",
+        r"host ?name\b[^;]*\bexists",
+        r"host ?name\b[^;]*\bunique",
+        r"duplicate[^;]*\bhost ?name",
     ),
     "volumes": (r"\bvolumes?\b",),
     "rights": (r"scope", r"token", r"credential", r"unauthori[sz]ed"),
