@@ -74,7 +74,7 @@ class Process:
         assert self._running is not None
         if self._running.returncode is None:
             self._running.send_signal(signal.SIGTERM)
-        return await asyncio.wait_for(self._running.wait(), 25)
+        return await asyncio.wait_for(self._running.wait(), 60)
 
     @property
     def log(self) -> str:
