@@ -3,7 +3,8 @@
 Power is never taken from a GPU in use, nor from one that a pod gets while the machine goes down; and one demand never
 switches two machines on: a further machine is asked for only while more pods wait than machines may be coming up for
 them. Controllers end at any call, at the endpoints as well, and leaders lose the lease with calls under way, which
-have their effect under the next one. When the faults end, all work gets done and every machine is off.
+have their effect under the next one. Machines leave the settings and come back. When the faults end, all work gets done
+and every machine is off.
 """
 
 from __future__ import annotations
@@ -53,12 +54,14 @@ class Life:
 
     def _judge(self, call: Call) -> None:
         room = self.room
-        if not call.on or any(known.key == call.key for known in room.calls):
+        if not call.on or any(other.key == call.key for other in room.calls):
             return
+        known = {one.name for one in self.operator.fleet.policy.switches}  # nobody waits for the others
         coming = [
             box.name
             for box in room.boxes.values()
             if box.name != call.name
+            and box.name in known
             and box.power == "booting"
             and self.time.now - box.since < ON_WITHIN
             and box.ours
@@ -102,6 +105,16 @@ class Life:
             self.operator.hands.not_shown_yet.add(pod.key)
         elif chance < 0.50:
             self.operator.hands.not_shown_yet.clear()
+        elif chance < 0.58:
+            self._edit()
+
+    def _edit(self) -> None:
+        """Somebody takes machines out of the settings of who leads, or puts all of them back."""
+        before, every = self.operator.fleet.policy, self.world.policy.switches
+        fewer = tuple(one for one in every if self.rng.random() < 0.7)
+        self.operator.fleet.policy = replace(
+            before, switches=fewer if len(before.switches) == len(every) else every
+        )
 
     def _free(self, name: str) -> bool:
         node = self.town.nodes[name]
@@ -147,6 +160,7 @@ class Life:
         self.room.answers = True
         self.operator.hands.not_shown_yet.clear()
         self.operator.hands.kill = None
+        self.operator.fleet.policy = self.world.policy
         for each in self.former:
             await each.die()
         self.former.clear()
@@ -161,9 +175,9 @@ class Life:
             self.world.happen()
             await self.look()
             await self.time.advance(20.0)
-            if not self.town.pods and all(
-                record.power is Power.OFF for record in self.operator.ledger.switched.values()
-            ):
+            known = self.operator.ledger.switched
+            everyone = known.keys() >= self.room.boxes.keys()  # also those that were put back just now
+            if everyone and not self.town.pods and all(one.power is Power.OFF for one in known.values()):
                 break
         assert self.room.broken == []
         assert not self.town.pods, self.operator.plan.pods
