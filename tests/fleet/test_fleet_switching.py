@@ -11,6 +11,7 @@ from controller.domain.kube import Taint
 from controller.domain.plan import Plan, Retire
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
+from controller.fleet.removal import UNSEEN
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Cabinet, switch
 
@@ -375,6 +376,86 @@ async def test_a_node_whose_kubelet_says_itself_that_it_is_not_ready_is_left() -
     operator = world.begin()
     await world.run(operator, 3600, step=30)
     assert list(world.town.nodes) == ["w1"]
+
+
+async def test_a_kubelet_that_begins_to_speak_keeps_a_node_that_was_about_to_go() -> None:
+    """A pod held the Node back; then somebody pressed the button, and the pod ended meanwhile."""
+    world = Cabinet(switch("w1", 1, delete_node=True))
+    world.room.add("w1", 1, power="on")
+    world.town.work = 1e6
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.town.add_pod("holds", node="w1", gpus=0)
+    world.room.press("w1", False)
+    await world.run(operator, 1200, step=10)
+    assert operator.record("w1").node_goes
+    node = world.town.nodes["w1"]
+    world.town.nodes["w1"] = replace(
+        node, taints=(*node.taints, Taint("node.kubernetes.io/not-ready", "", "NoSchedule"))
+    )
+    world.town.pods.clear()
+    await world.run(operator, 300, step=10)
+    assert list(world.town.nodes) == ["w1"]
+
+
+async def test_a_pod_that_leaves_hides_none_that_stays_on_a_silent_node() -> None:
+    """Only some pods are given up by the cluster when a kubelet is silent: others tolerate that for ever."""
+    world = Cabinet(switch("w1", 1, delete_node=True))
+    world.room.add("w1", 1, power="on")
+    world.town.work = 1e6
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.room.boxes["w1"].show = 1e9
+    world.town.lose("w1")
+    leaves = world.town.add_pod("leaves", node="w1", gpus=0)
+    world.town.pods[leaves.key] = replace(leaves, deleting_at=world.time.now)
+    world.town.add_pod("stays", node="w1", gpus=0)
+    await world.run(operator, 1800, step=10)
+    assert list(world.town.nodes) == ["w1"]
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_a_gpu_that_is_given_up_on_a_silent_node_keeps_it_until_its_machine_is_known_to_be_off(
+    told: bool,
+) -> None:
+    """After five minutes of silence the cluster deletes pods that may go on running."""
+    world = Cabinet(switch("w1", 1, delete_node=True, asked=told))
+    world.room.add("w1", 1, power="on")
+    world.town.work = 1e6
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.room.press("w1", False)
+    pod = world.town.add_pod("train", node="w1")
+    world.town.pods[pod.key] = replace(pod, deleting_at=world.time.now)
+    await world.run(operator, 1800, step=10)
+    assert ("w1" in world.town.nodes) is not told
+
+
+async def test_a_node_is_left_where_the_status_endpoint_says_nothing() -> None:
+    world = Cabinet(switch("w1", 1, delete_node=True, asked=True))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.run(operator, 30)
+    world.room.boxes["w1"].show = 1e9
+    world.room.answers = False
+    world.town.lose("w1")
+    await world.run(operator, 1800, step=10)
+    assert list(world.town.nodes) == ["w1"]
+    world.room.press("w1", False)
+    world.room.answers = True
+    await world.run(operator, 300, step=10)
+    assert not world.town.nodes
+
+
+async def test_a_taint_of_cluster_autoscalers_days_keeps_no_machine_off_for_ever() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1)
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], taints=(UNSEEN,))
+    operator = world.begin()
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON, within=600)
+    await world.run(operator, 30)
+    assert not world.town.nodes["w1"].has_taint(UNSEEN.key, UNSEEN.effect)
 
 
 async def test_least_times_on_and_off_hold() -> None:

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
+from controller.domain.kube import Pod
 from controller.domain.machine import FAILURES
 from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched, as_machine
-from controller.fleet.removal import HARD, CalledOff
-from controller.fleet.switching.life import off, pause_after
+from controller.fleet.removal import CalledOff
+from controller.fleet.switching.life import SPEAKS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 
@@ -132,7 +133,7 @@ class Falling:
         """It was not drained, as no Node was there. One that has come since takes no pod while the machine goes down."""
         self._by.lead()
         try:
-            await self._by.writer.taint(name, add=(HARD,))
+            await self._by.writer.taint(name, add=(self._by.closing,))
         except ClusterError as error:
             if error.kind != "not_found":
                 raise
@@ -195,18 +196,30 @@ class Falling:
         )  # fmt: skip
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
-        """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again."""
+        """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.
+
+        Nor one whose kubelet speaks: it ends within a minute, or somebody starts it, and it would register no more.
+        """
         self._by.lead()
         node = await self._by.writer.get_node(switch.name)
         if node is not None and not node.ready:
+            if node.has_taint(*SPEAKS):
+                raise NotYet(f"Node {switch.name} is kept: its kubelet still speaks, or does again", _LATER)
             pods = await self._by.writer.list_pods_on(switch.name)
-            busy = next((p for p in pods if not (p.finished or p.shape.is_daemon or p.shape.mirror)), None)
-            if busy is not None and busy.deleting_at is None:
+            busy = next((pod for pod in pods if _stays(pod)), None)
+            if busy is not None:
                 raise NotYet(f"Node {switch.name} is kept: pod {busy.key} is bound to it", _LATER)
+            here = self._by.record_in(switch.name, Power.OFF)
+            if here is None or not here.node_goes:
+                return  # it is switched on meanwhile
             self._by.lead()
             await self._by.writer.delete_node(node.name, node.uid)
         if self._by.record_in(switch.name, Power.OFF) is not None:
             await self._by.change(switch, node_goes=False)
+
+
+def _stays(pod: Pod) -> bool:
+    return not (pod.finished or pod.shape.is_daemon or pod.shape.mirror) and pod.deleting_at is None
 
 
 def _fields(record: Switched) -> dict[str, object]:

@@ -23,7 +23,7 @@ DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
 # On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
-_SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
+SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
@@ -109,9 +109,14 @@ def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
 
 
 def _left_behind(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
-    """Where its Node is to go: also when somebody else switched it off, or it was off before anybody looked."""
-    lies = switch.delete_node and not seen.up and seen.told != "on"
-    if seen.node is None or not lies or seen.node.has_taint(*_SPEAKS) or record.node_goes:
+    """Where its Node is to go: also when somebody else switched it off, or it was off before anybody looked.
+
+    Silence is no proof. Where an endpoint can say that it is off, that is waited for; where none can, work that may
+    go on there keeps the Node, also work that the cluster gave up because of the silence.
+    """
+    silent = not switch.asked and not seen.busy
+    lies = switch.delete_node and not seen.up and (seen.told == "off" or silent)
+    if seen.node is None or not lies or seen.node.has_taint(*SPEAKS) or record.node_goes:
         return replace(record, down_at=0.0) if record.down_at else record
     if not record.down_at:
         return replace(record, down_at=now)
