@@ -73,6 +73,10 @@ def _may_hold_a_key(below: Path, name: str) -> bool:
     return below[0] in ("auth", "tls") and name not in _PLAIN_AUTH
 
 
+# Up to the last @: a password that was not escaped may hold whatever else parts an address.
+_NAME_AND_PASSWORD = re.compile(r"(?s)\A(\w+:[/\\]+|//)?.*@")
+
+
 def _is_address(path: Path) -> bool:
     """Also one whose beginning was forgotten."""
     return bool(path) and str(path[-1]).endswith(("endpoint", "url"))
@@ -92,7 +96,8 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
         return raw or str(value).lower()
     text = str(value)
     if "://" in text or _is_address(path):
-        text = re.sub(r"//[^/]*@", f"//{MASK}@", re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL))
+        text = _NAME_AND_PASSWORD.sub(rf"\1{MASK}@", text)
+        text = re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL)
     if len(text) > _MOST:
         text = text[: _MOST - 1] + "…"
     return text if text and text.isprintable() and text == text.strip() else json.dumps(text)

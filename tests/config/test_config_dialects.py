@@ -159,6 +159,8 @@ WRONG: list[tuple[str | None, dict[str, str], tuple[str, ...], list[str]]] = [
     (ca_verda(taints={"a": "b:Sometimes"}), {}, (), ["node_groups.gpu.taints[0].effect", "NoSchedule"]),
     ("node_groups: 5", {}, (), ["config.yaml:1", "node_groups = 5", "a map"]),
     ("node_groups: {gpu: 5}", {}, (), ["config.yaml:1", "node_groups.gpu = 5", "a map"]),
+    ("node_groups: {gpu: }", {}, (), ["config.yaml:1", "node_groups.gpu = null", "a map"]),
+    (f"{CA_VERDA}  cpu:\n", {}, (), ["config.yaml:16", "node_groups.cpu = null", "a map"]),
     ("node_groups: {}\npools: []", {}, (), ["config.yaml", "one dialect"]),
     (None, {"DATACRUNCH_CLUSTER_CONFIG_JSON": '{"node_configs": {'}, ONE_NODE, ["CONFIG_JSON:1", "a key in double quotes"]),
     (None, {"DATACRUNCH_CLUSTER_CONFIG_JSON": '{"a": 1 "b": 2}'}, ONE_NODE, ["CONFIG_JSON:1", '","']),

@@ -313,6 +313,11 @@ SECRET = "hunter2-is-no-password"
         ),
         (f"join: {{a: {{template: k3s, server: 'https://x?token={SECRET}'}}}}", {}),
         (f"verda: {{base_url: 'https://u:{SECRET}@x'}}", {}),
+        *(
+            (f"verda: {{base_url: '{begin}u:{SECRET}{mark}x@y'}}", {})
+            for begin in ("https://", "https:/", "")
+            for mark in "/#?"
+        ),
         (f"verda: {{client_secret: *{SECRET}}}", {}),
         (f"verda: {{client_secret: !{SECRET} }}", {}),
         (f'verda: {{client_secret: "{SECRET}\\q"}}', {}),

@@ -585,6 +585,47 @@ async def test_one_that_leaves_the_settings_keeps_no_taint_of_ours(power: Power)
     assert len(world.room.calls) == calls
 
 
+@pytest.mark.parametrize("returns", [False, True])
+async def test_one_that_leaves_the_settings_while_it_goes_down_takes_no_pod_on_its_way(returns: bool) -> None:
+    """The call was made, and whoever edits the settings may put the machine back at once."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on", stop=60.0)
+    operator = world.begin()
+    before = operator.fleet.policy
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    while world.room.boxes["w1"].power != "stopping":
+        await world.run(operator, 1, step=1.0)
+    operator.fleet.policy = replace(before, switches=())
+    await world.run(operator, 5, step=1.0)
+    world.town.add_pod("late")
+    await world.run(operator, 5, step=1.0)
+    if returns:
+        operator.fleet.policy = before
+    await world.run(operator, 120, step=1.0)
+    assert world.room.broken == []
+    if returns:
+        await world.wait_for(operator, "w1", Power.ON)
+        return
+    assert operator.ledger.switched == {}
+    assert world.town.nodes["w1"].taints == ()
+
+
+async def test_one_that_left_the_settings_and_never_went_down_is_free_at_last() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on", stops=False)
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 60)
+    assert hard(world)
+    await world.run(operator, 900)
+    assert operator.ledger.switched == {}
+    assert world.town.nodes["w1"].taints == ()
+    assert len(world.room.calls) == 1
+
+
 async def test_a_node_that_never_was_there_is_registered_by_the_machine() -> None:
     world = Cabinet(switch("w1", 1))
     world.room.add("w1", 1, node=False)

@@ -118,6 +118,10 @@ class Given:
             found = self.part(key)
             if found is not None:
                 yield key, found
+            elif self.data[key] is None:  # one that was begun, and must not be left out unnoticed
+                self.draft.problems.append(
+                    self.places.problem((*self.path, key), None, "a map of keys and values")
+                )
 
     def leftover(self, known: Iterable[str], quiet: str = "_comment") -> None:
         """Keys that nothing was read from: the predecessor ignores them, and so they are no errors."""

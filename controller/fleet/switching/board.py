@@ -34,6 +34,7 @@ from controller.planning.predict import gpu_resources
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
+_GOES_DOWN = 600.0  # after a call to one that left the settings: nobody says any more how long it may take
 
 
 class Switchboard:
@@ -164,11 +165,20 @@ class Switchboard:
     def _forget(self, name: str, now: float) -> None:
         """It is no longer in the settings, and stays as it is; our taints go before its record does."""
         record, node = self._ledger.switched[name], self._view.node(name)
+        if self._goes_down(record, node, now):
+            self.turning.call_off(name)  # before any call that was not made yet
+            return
         if record.power is not Power.OFF:  # whatever is under way for it ends here
             log.info("a switched machine is no longer in the settings", extra={"machine": name})
             self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
         if not self.turning.marked(node) and not self.turning.running(name):
             self._ledger.drop_switched(name)
+
+    @staticmethod
+    def _goes_down(record: Switched, node: Node | None, now: float) -> bool:
+        """A call of ours may have its effect yet, and takes the power from whatever is bound there meanwhile."""
+        called = record.power is Power.FALLING and 0 <= now - record.called_at <= _GOES_DOWN
+        return called and node is not None and node.ready
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -218,7 +228,8 @@ class Switchboard:
                 self.turning.dress(seen.node, *lacking_marks(switch, seen.node))
         for name in self._left():
             if (node := self._view.node(name)) is not None:
-                self.turning.taint(name, node, False)
+                closed = self._ledger.switched[name].power is Power.FALLING  # until it is forgotten
+                self.turning.taint(name, node, closed, meanwhile=closed)
 
     # -- what drivers ask for -------------------------------------------------------------------
 
