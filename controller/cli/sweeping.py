@@ -26,7 +26,8 @@ from controller.config.dialects.choosing import CONFIGURATIONS
 from controller.config.settings import Settings
 from controller.domain.names import NAME_FORM
 from controller.fleet.cleanup import Cleanup, Result, read
-from controller.fleet.orphans import MACHINE, Found, survey
+from controller.fleet.orphans import DISK, MACHINE, Found, survey
+from controller.fleet.removal import LOOSE
 from controller.report.logs import set_up
 
 
@@ -140,7 +141,7 @@ class _Sweep:
         found = survey(account, self._now.wall(), self._wanted, side.living)
         if side.state != SAME:
             return found
-        busy = {each.name: await side.last_look(each.name) for each in found if _is_ours(each, side)}
+        busy = {each.name: await side.last_look(each.name) for each in found if _may_be_in_use(each, side)}
         living = side.living
         living = type(living)(cluster_id=living.cluster_id, intents=living.intents, busy=busy)
         return survey(account, self._now.wall(), self._wanted, living)
@@ -212,5 +213,7 @@ class _Sweep:
                 echo(f"warning: {line}")
 
 
-def _is_ours(found: Found, side: ClusterSide) -> bool:
-    return found.kind == MACHINE and found.removes and found.cluster_id == side.living.cluster_id
+def _may_be_in_use(found: Found, side: ClusterSide) -> bool:
+    """A machine of this cluster, or a disk that is attached to one that nobody knows: it bears that one's name."""
+    used = found.kind == MACHINE or (found.kind == DISK and found.status not in LOOSE)
+    return used and found.removes and found.cluster_id == side.living.cluster_id

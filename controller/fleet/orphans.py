@@ -14,6 +14,7 @@ import msgspec
 from controller.domain.cloudthings import Instance, Inventory, Script, Volume
 from controller.fleet import ownership
 from controller.fleet.ownership import Claim
+from controller.fleet.removal import LOOSE
 
 MACHINE, DISK, TRASH, SCRIPT = "instance", "volume", "trash", "script"
 ORDER = (MACHINE, DISK, TRASH, SCRIPT)  # also the order of removal
@@ -187,7 +188,8 @@ class _Survey:
             return "it is being deleted already"
         if machine is not None and machine.state != "gone":
             return f"it is attached to machine {machine.hostname} ({machine.id}), which stays"
-        return self._known(claim)
+        used = self._living.busy.get(volume.name, "") if volume.status not in LOOSE else ""
+        return self._known(claim) or used
 
     def _script(self, script: Script, staying: Collection[str]) -> Found | None:
         claim = self._claimed(ownership.of_script(script, self._ids))

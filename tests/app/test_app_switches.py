@@ -51,7 +51,7 @@ async def test_a_start_without_machines_takes_its_taints_off_those_of_the_last_s
     assert board is not None
     view: Any = Only(left)
     board._view = view
-    board.turning.taint = lambda name, node, wanted: lifted.append((name, wanted))  # type: ignore[method-assign]
+    board.turning.taint = lambda name, node, wanted, **_: lifted.append((name, wanted))  # type: ignore[method-assign]
     board.judge()
     assert "w1" in program.ledger.switched  # until the taint is gone
     board.follow()

@@ -145,6 +145,25 @@ async def test_a_machine_goes_when_the_last_look_at_its_pods_is_clean(
     assert planted["other"] not in here.things()["instance"]
 
 
+@pytest.mark.parametrize(("gpus", "goes"), [(1, False), (0, True)])
+async def test_the_attached_disk_of_a_machine_that_nobody_knows_goes_when_no_pod_uses_that(
+    here: Here, gpus: int, goes: bool
+) -> None:
+    machine = plant(here)["machine"]
+    disk = here.state.instances[machine].os_volume_id
+    await here.ledger("home")
+    await here.stage.create("/api/v1/nodes", {"kind": "Node", "metadata": {"name": HOST}})
+    await here.stage.pod("work", gpus, nodeName=HOST)
+    del here.state.instances[machine]
+    code, told, _ = await here.sweep(apply=True)
+    assert code == 0, told
+    assert (disk not in here.things()["volume"]) is goes
+    if not goes:
+        assert {row["id"]: row["why"] for row in told["left_alone"]}[
+            disk
+        ] == "pods on it use its GPUs: default/work"
+
+
 async def test_a_pod_that_appears_before_the_delete_stops_it(here: Here) -> None:
     planted = plant(here)
     await here.ledger("home")

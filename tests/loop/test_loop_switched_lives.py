@@ -152,13 +152,18 @@ class Room:
                 self._used.setdefault(node, []).append(key)
         return pods
 
+    async def pod(self, name: str, gpus: int) -> None:
+        """It counts from now on: a machine may be asked for before anybody looks again."""
+        self._seen.append((time.monotonic(), self._seen[-1][1] + 1))
+        await self.stage.pod(name, gpus)
+
     async def happen(self) -> None:
         rng, chance = self.rng, self.rng.random()
         pods = await self.look()
         running = sorted(key for key, pod in pods.items() if pod["spec"].get("nodeName"))
         if chance < 0.30 and len(pods) < 3:
             self.names += 1
-            await self.stage.pod(f"p{self.names}", rng.choice([1, 1, 2]))
+            await self.pod(f"p{self.names}", rng.choice([1, 1, 2]))
         elif chance < 0.55 and running:
             await self.stage.delete(f"/api/v1/namespaces/default/pods/{rng.choice(running)}")
         elif chance < 0.75:
@@ -212,7 +217,7 @@ async def test_a_random_life_with_deaths_and_faults_breaks_no_law(
                         await room.look()
                     assert room.broken == []
                 await room.rest()
-                await room.stage.pod("last", 1)  # whatever was done to them, they still work
+                await room.pod("last", 1)  # whatever was done to them, they still work
 
                 async def bound() -> bool:
                     return bool((await room.look())["last"]["spec"].get("nodeName"))
