@@ -119,6 +119,9 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
     node_goes: bool = False  # it is off, and its Node object is to be deleted
+    may_fall_until: float = (
+        0.0  # a call to switch it off, of which nothing could be seen, may yet have its effect
+    )
     reason: Reason | None = None
     note: str = ""
     ons: tuple[float, ...] = ()  # when it was switched on within the last day

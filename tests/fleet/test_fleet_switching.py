@@ -556,6 +556,23 @@ async def test_a_machine_that_loses_gpus_is_kept_by_its_work() -> None:
     assert operator.record("w1").reason is Reason.GPU_LOST
 
 
+async def test_a_call_that_acts_late_on_a_machine_whose_node_never_came_takes_no_gpu_in_use() -> None:
+    """Its Node was silent before the call, so that it is silent afterwards tells nothing of what the call did."""
+    world = Cabinet(switch("w1", on_within=60.0, off_within=300.0))
+    box = world.room.add("w1", node=False, boot=95.0, show=0.0, stop=40.0)
+    operator = world.begin()
+    world.room.faults["w1"] = ["ok", "nothing"]
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    while len(world.room.calls) < 2:
+        await world.run(operator, 1, step=1.0)
+    box.due = world.time.now + 60.0
+    await world.run(operator, 200, step=1.0)
+    assert world.room.broken == []
+    box.boot = 30.0
+    await world.wait_for(operator, "w1", Power.ON)  # it is tried again
+
+
 async def test_a_machine_that_left_the_settings_is_forgotten_as_it_is() -> None:
     world = Cabinet(switch("w1", 1))
     world.room.add("w1", 1, power="on")

@@ -222,7 +222,9 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                undrained = record.power is Power.FALLING and not record.drain_at
+                undrained = now < record.may_fall_until or (
+                    record.power is Power.FALLING and not record.drain_at
+                )
                 self.turning.taint(switch.name, seen.node, wanted, meanwhile=undrained)
             if self._driven and switch.delete_node and seen.node is not None:
                 self.turning.dress(seen.node, *lacking_marks(switch, seen.node))

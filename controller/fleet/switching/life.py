@@ -63,6 +63,8 @@ def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
 def _no_later_than(record: Switched, now: float) -> Switched:
     """What lies in the future was written before the clock was set back: it counts from now on."""
     later = {name: now for name in _MOMENTS if getattr(record, name) > now}
+    if record.may_fall_until > now + DAY:
+        later["may_fall_until"] = now + DAY
     ons = tuple(min(at, now) for at in record.ons if min(at, now) > now - DAY)
     if not later and ons == record.ons:
         return record
@@ -84,6 +86,8 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
 
 
 def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    if seen.told == "off" and record.may_fall_until:
+        record = replace(record, may_fall_until=0.0)
     if not seen.up or seen.told == "off":
         return _left_behind(record, seen, switch, limits, now)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
@@ -142,12 +146,13 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not lack:
         if not record.gpus_seen_at:
             return replace(record, gpus_seen_at=now)
-        if now - record.gpus_seen_at < limits.gpu_settle:
+        if now - record.gpus_seen_at < limits.gpu_settle or now < record.may_fall_until:
             return record
         return replace(
             record,
             power=Power.ON,
             on_since=now,
+            may_fall_until=0.0,
             gpus_lost_at=0.0,
             down_at=0.0,
             failures=0,
@@ -215,7 +220,10 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer
-    record = replace(off(record, now), node_goes=switch.delete_node)
+    # Of one whose Node was silent before the call, silence tells nothing of what that did. It may boot meanwhile.
+    blind = record.down_at <= record.called_at and seen.told != "off"
+    until = record.called_at + switch.off_within if blind else 0.0
+    record = replace(off(record, now), node_goes=switch.delete_node, may_fall_until=until)
     if record.reason in USELESS:
         return record  # why is told until it is tried again
     return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
@@ -277,7 +285,9 @@ def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
     """
     if record.power is Power.ON:
         return False
-    if record.power in (Power.OFF, Power.FALLING):
+    if record.power in (Power.OFF, Power.FALLING) or (
+        record.power is Power.RISING and now < record.may_fall_until
+    ):
         return True
     if record.power is Power.RISING and seen.node is not None and seen.up and record.node_ready_at:
         shown = any(seen.node.allocatable.get(name, 0) for name in seen.promised)
