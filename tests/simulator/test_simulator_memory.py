@@ -59,6 +59,7 @@ class Held:
         return sum(self.kinds.values())
 
 
+@pytest.mark.life
 @pytest.mark.parametrize("deaths", [(), DEATHS], ids=["one process all the time", "it dies and starts again"])
 def test_memory_is_flat(deaths: Sequence[tuple[int, Entry]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "TIDY", 600.0)
