@@ -125,12 +125,7 @@ class Workshop:
             left &= board.pin(machine.number, key, machine.offer)
         if machine.inside:
             self.tally.join(self.shop.offers[machine.offer], machine.inside, ask)
-        machine.offers, machine.taken = left, None
-        used = machine.used
-        for name, units in ask.needs.items():
-            used[name] = used.get(name, 0) + units
-        machine.inside.append(ask)
-        self.order.append((ask, machine))
+        self._enter(ask, machine, left)
         board.put(ask, machine.number)
         if self._leaves and not machine.grows and not self._kept and self._full(board.free[machine.number]):
             self._off(machine)
@@ -142,14 +137,17 @@ class Workshop:
         for key in profile.pins:
             left &= board.pin(number, key, offer)
         self.tally.join(self.shop.offers[offer], machine.inside, ask)
+        self._enter(ask, machine, left)
+        board.resize(number, self._left(machine))
+        board.seat(profile, number)
+
+    def _enter(self, ask: Ask, machine: New, left: int) -> None:
         machine.offers, machine.taken = left, None
         used = machine.used
         for name, units in ask.needs.items():
             used[name] = used.get(name, 0) + units
         machine.inside.append(ask)
         self.order.append((ask, machine))
-        board.resize(number, self._left(machine))
-        board.seat(profile, number)
 
     def _off(self, machine: New) -> None:
         del self.at[machine.number]
