@@ -403,7 +403,7 @@ class Fleet:
             for m in self.ledger.machines.values()
             if m.phase is Phase.TOMBSTONE
             and now - m.gone_at > self.policy.deadlines.tombstone
-            and m.name not in self.reports  # its Node is Ready
+            and not self.runs(m.name)  # nobody lists it, and it is told of as long as it works
         ]
         self.ledger.drop(old)
 

@@ -3,7 +3,8 @@
 A script is ours by its name and its second line; a disk by its name and its tags, or, where tags fail, by
 the machine that it was made with, read by id. One mark alone is only reported, and anything that a known
 machine may still need is left alone. A disk that is attached is removed only when its machine, asked for
-by id, is gone: the list of machines may be older; where nobody knows it, not while its Node is Ready. What nobody can say, or is refused, holds nothing else up.
+by id, is gone: the list of machines may be older; where nobody knows it, not while its Node is Ready. What nobody
+can say, or is refused, holds nothing else up.
 """
 
 from __future__ import annotations
