@@ -42,6 +42,7 @@ CREATES = [
     (400, said("invalid_request", "location_code is required"), Reason.BAD_REQUEST),
     (400, said("invalid_request", ["hostname must be a string", "image is required"]), Reason.BAD_REQUEST),
     (400, said("invalid_request", ["hostname must be a hostname", "image is in use"]), Reason.BAD_REQUEST),
+    (400, said("invalid_request", "Hostname &#39;home-a100-abcdefghij&#39; is already in use"), Unknown),
     (400, "Bad Request", Reason.BAD_REQUEST),
     (400, HTML, Reason.BAD_REQUEST),
     (400, STORAGE, Reason.QUOTA),

@@ -9,6 +9,7 @@ a disk or a script is answered with, when it is done, is written nowhere.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -260,7 +261,7 @@ _PATTERNS = {key: re.compile("|".join(found), re.IGNORECASE) for key, found in S
 
 
 def _says(what: str, message: str) -> bool:
-    return _PATTERNS[what].search(message) is not None
+    return _PATTERNS[what].search(html.unescape(message)) is not None  # a ; of &#39; parts no complaints
 
 
 def _told(call: Call, status: int, code: str, message: str) -> str:
