@@ -163,7 +163,9 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
         )
     if record.gpus_seen_at:
         record = replace(record, gpus_seen_at=0.0)
-    if now > record.node_ready_at + limits.gpu and now >= record.hand_until:
+    # While our taint is kept there, what brings the GPUs may not come.
+    since = max(record.node_ready_at, record.may_fall_until)
+    if now > since + limits.gpu and now >= record.hand_until:
         return failed(record, Reason.GPU_DEADLINE, limits, now, f"its node never offered {', '.join(lack)}")
     return record
 
