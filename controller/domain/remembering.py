@@ -7,24 +7,29 @@ apart by identity, and are held, so that no other object can take the place of o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-def remembered(work: Callable[[K], V], most: int = 4) -> Callable[[K], V]:
+class remembered(Generic[K, V]):
     """`work`, which must be pure and whose answer nobody changes; the `most` latest arguments are held."""
-    known: dict[int, tuple[K, V]] = {}
 
-    def ask(of: K) -> V:
-        found = known.get(id(of))
+    def __init__(self, work: Callable[[K], V], most: int = 4) -> None:
+        self._work = work
+        self._most = most
+        self._known: dict[int, tuple[K, V]] = {}
+
+    def __call__(self, of: K) -> V:
+        found = self._known.get(id(of))
         if found is not None:
             return found[1]
-        if len(known) >= most:
-            known.pop(next(iter(known)))
-        answer = work(of)
-        known[id(of)] = (of, answer)
+        if len(self._known) >= self._most:
+            self._known.pop(next(iter(self._known)))
+        answer = self._work(of)
+        self._known[id(of)] = (of, answer)
         return answer
 
-    return ask
+    def cache_clear(self) -> None:
+        self._known.clear()

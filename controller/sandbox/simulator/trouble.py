@@ -44,7 +44,7 @@ class Trouble:
     def end(self) -> None:
         """From now on everything works."""
         self._over = True
-        for undo in reversed(self._undo):
+        for undo in list(reversed(self._undo)):
             undo()
         self._undo, self._late = [], []
         worlds = self._worlds
@@ -84,12 +84,10 @@ class Trouble:
 
     def _for(self, seconds: float, undo: Callable[[], None]) -> None:
         """Undo it after so long, or at the end."""
-        done = False
 
         def once() -> None:
-            nonlocal done
-            if not done:
-                done = True
+            if once in self._undo:
+                self._undo.remove(once)
                 undo()
 
         self._undo.append(once)
