@@ -55,6 +55,7 @@ class Attempt(Seating):
         while waiting and len(waiting) < before:
             before = len(waiting)
             self.unplaced, self._spent = {}, {}
+            self._no_use.clear()  # what was exchanged may be of use now
             self.expect(waiting)
             self._fill(waiting)
             improving.exchange(self)

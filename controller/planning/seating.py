@@ -51,6 +51,13 @@ class Seating(Workshop):
         self._appetites: dict[int, _Appetite] = {}  # by size
         self._within: dict[int, int] = {}  # by kind: what is not too large
 
+    def _off(self, machine: New) -> None:
+        """Who could not use this machine may use the one that gets its place."""
+        others = ~(1 << machine.number)
+        for key in self._no_use:
+            self._no_use[key] &= others
+        super()._off(machine)
+
     def _place(self, ask: Ask, scope: int) -> tuple[Explanation | None] | None:
         """None: seated."""
         board, shop = self.board, self.shop
