@@ -167,10 +167,20 @@ class Seating(Workshop):
             return False
         if not left >> machine.offer & 1:
             # Another place or market for the machine, at the price that it has now.
-            same = left & self.shop.alike(machine.offer)
+            shop = self.shop
+            same = left & shop.alike(machine.offer)
             if not same:
                 return False
-            self.become(machine, self.shop.best(same))
+            offer = shop.best(same)
+            if shop.free[offer] is not shop.free[machine.offer]:  # other daemons run there
+                same &= shop.holding(ask.needs, machine.used)
+                if not same:
+                    return False
+                offer = shop.best(same)
+                self.become(machine, offer)
+                self.board.resize(machine.number, self._left(machine))
+            else:
+                self.become(machine, offer)
         if profile.special:
             now = self.shop.offers[machine.offer]
             kind = (now.pool.name, now.offer.type.name)

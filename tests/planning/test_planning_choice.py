@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.domain.kube import DaemonSet, PodShape
 from controller.domain.plan import Launch, Refusal, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
@@ -249,3 +250,20 @@ def test_with_room_for_one_machine_only_it_is_the_one_that_holds_most() -> None:
     snapshot = world(policy=policy(limits=Limits(machines=1)), pods=ones(5))
     assert types(snapshot) == ["8A100.176V"]
     assert types(world(policy=policy(pool(max=2)), pods=ones(5))) == ["1A100.22V", "4A100.88V"]
+
+
+@pytest.mark.parametrize(("taken", "machines"), [(4_000, 1), (12_000, 2)])
+def test_a_machine_goes_to_another_location_only_if_its_pods_fit_beside_the_daemons_of_that_one(
+    taken: int, machines: int
+) -> None:
+    zone = "topology.kubernetes.io/zone"
+    there = PodShape(requests={"cpu": taken}, node_selector={zone: "FIN-02"}, owner_kind="DaemonSet")
+    snapshot = world(
+        offers=offers(A2, locations=("FIN-01", "FIN-02")),
+        daemonsets=(DaemonSet(namespace="kube-system", name="cache", uid="d", shape=there),),
+        pods=(
+            pod("anywhere", 1, requests={"cpu": 20_000}),
+            pod("there", 1, requests={"cpu": 18_000}, node_selector={zone: "FIN-02"}),
+        ),
+    )
+    assert len(launches(snapshot)) == machines
