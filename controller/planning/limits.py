@@ -107,7 +107,7 @@ class Tally:
     ) -> Explanation | None:
         """Another machine for these pods, unless something objects to it for them and some more."""
         pool = new.pool
-        if self._counts_only and old.pool is pool and pool.max_gpus_total is None and not self._own:
+        if self._same_to_limits(old, new):
             was, kind = old.offer.type, new.offer.type
             self.cores += kind.vcpus - was.vcpus
             self.memory += kind.memory_gib - was.memory_gib
@@ -120,11 +120,30 @@ class Tally:
         self.add(old if why is not None else new, inside)
         return why
 
+    def allows_instead(self, old: Candidate, new: Candidate, inside: Sequence[Ask]) -> bool:
+        """Whether one machine may take the place of another; nothing is changed."""
+        if self._same_to_limits(old, new):
+            return True
+        self.remove(old, inside)
+        why = self.objection(new, inside)
+        self.add(old, inside)
+        return why is None
+
+    def _same_to_limits(self, old: Candidate, new: Candidate) -> bool:
+        same = self._counts_only and old.pool is new.pool and not self._own
+        return same and new.pool.max_gpus_total is None
+
     def join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
         """The pod shares a machine of this run, and its namespace the price."""
         if self.charges.limited and not is_own(candidate.offer):
             self.charges.add(candidate, inside, -1)
             self.charges.add(candidate, [*inside, ask])
+
+    def part(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> None:
+        """Undo `join`: the pod leaves the others that are inside."""
+        if self.charges.limited and not is_own(candidate.offer):
+            self.charges.add(candidate, inside, -1)
+            self.charges.add(candidate, [other for other in inside if other is not ask])
 
     def objection_to_join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> Explanation | None:
         if not self.charges.limited or is_own(candidate.offer):

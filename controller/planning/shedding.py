@@ -50,13 +50,14 @@ class Shedding:
         return self._to_any(machine, smaller, over)
 
     def _next(self, machine: New, possible: int) -> int | None:
-        """The dearest of the offers that are cheaper than what the machine is."""
-        shop = self._made.shop
+        """The dearest of the offers that are cheaper than what the machine is and that limits allow instead."""
+        shop, tally = self._made.shop, self._made.tally
+        now = shop.offers[machine.offer]
         below = possible & ((1 << machine.offer) - 1)
         price = shop.price[machine.offer]
         while below:
             offer = below.bit_length() - 1
-            if shop.price[offer] < price:
+            if shop.price[offer] < price and tally.allows_instead(now, shop.offers[offer], machine.inside):
                 return offer
             below &= ~shop.alike(offer)
         return None
@@ -82,16 +83,12 @@ class Shedding:
             missing = {n: units for n, units in missing.items() if units > 0}
             if not missing or len(moved) == _MOVES or len(machine.inside) == 1:
                 break
-        if missing:
+        old, new = made.shop.offers[machine.offer], made.shop.offers[smaller]
+        if missing or made.tally.exchange(old, new, machine.inside) is not None:
             for ask, target in reversed(moved):
                 self._put(ask, target, machine)
             return False
-        tally, shop = made.tally, made.shop
-        tally.remove(shop.offers[machine.offer], [*machine.inside, *(ask for ask, _ in moved)])
-        tally.add(shop.offers[smaller], machine.inside)
         made.turn(machine, smaller)
-        for ask, target in moved:
-            tally.join(shop.offers[target.offer], [one for one in target.inside if one is not ask], ask)
         return True
 
     def _could(self, machine: New, over: Mapping[str, int]) -> bool:
@@ -118,6 +115,8 @@ class Shedding:
 
     def _put(self, ask: Ask, here: New, there: New) -> None:
         made = self._made
+        made.tally.part(made.shop.offers[here.offer], here.inside, ask)
+        made.tally.join(made.shop.offers[there.offer], there.inside, ask)
         made.board.take(ask, here.number)
         here.inside.remove(ask)
         here.taken = there.taken = None
