@@ -152,16 +152,20 @@ class Tally:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no machine with GPUs is allowed any more, of whatever kind."""
+        """Whether no machine is allowed any more, of whatever kind."""
         limits = self.limits
         return not self._own and (
             self.launches >= limits.launches_per_minute
             or (limits.machines is not None and self.machines >= limits.machines)
-            or (limits.gpus is not None and self.gpus >= limits.gpus)
             or (limits.cores is not None and self.cores >= limits.cores)
             or (limits.memory_gb is not None and self.memory >= limits.memory_gb)
             or (limits.price_per_month is not None and self.committed >= limits.price_per_month)
         )
+
+    @property
+    def out_of_gpus(self) -> bool:
+        """Whether none with GPUs is."""
+        return not self._own and self.limits.gpus is not None and self.gpus >= self.limits.gpus
 
     def objection(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> Explanation | None:
         """Why one more such machine, for these pods, is not allowed, with the number that would have to change."""

@@ -207,6 +207,8 @@ class Seating(Workshop):
                     objection = why
                 if tally.exhausted:
                     return None, objection
+                if tally.out_of_gpus:
+                    options &= shop.of_gpus(0, 0)
                 first = False
                 options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
         return None, objection

@@ -12,7 +12,7 @@ from controller.domain.plan import Launch, Plan
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A8, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 
 def bought(decided: Plan) -> int:
@@ -74,6 +74,21 @@ def test_a_gpu_limit_of_one_where_only_two_gpus_can_be_bought_buys_none_and_says
     assert why.code is Reason.LIMIT_GPUS
     assert "limits.gpus is 1" in why.message
     assert "(2A100.44V) has 2: raise it to at least 2" in why.message
+
+
+def test_a_limit_on_gpus_that_is_used_up_keeps_nobody_from_a_machine_without_any() -> None:
+    cpu, gpu = kind("CPU.8V", 0, 8, 32, "0.20", ""), kind("1V100.6V", 1, 6, 32, "0.10", "V100")
+    slots = pool(instance_types=(cpu.name, gpu.name), min_gpu_memory_gb=0, resources={"example.com/slot": 4})
+    asking = pod("p", 0, requests={"example.com/slot": 1})
+    for limits, name in ((Limits(), gpu.name), (Limits(gpus=0), cpu.name)):
+        decided = plan(
+            world(
+                policy=policy(slots, limits=limits, strategy="cheapest"),
+                offers=offers(cpu, gpu),
+                pods=(asking,),
+            )
+        )
+        assert [action.offer.type.name for action in decided.actions if isinstance(action, Launch)] == [name]
 
 
 def test_the_pools_own_maximum_is_named_with_the_pool() -> None:
