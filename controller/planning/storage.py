@@ -67,8 +67,9 @@ class Storage:
         self._claims = {claim.key: claim for claim in snapshot.volume_claims}
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {kind.name: kind for kind in snapshot.storage_classes}
-        defaults = sorted(kind.name for kind in snapshot.storage_classes if kind.default)
-        self._default = defaults[-1] if defaults else ""
+        # Of several that say so the newest is the default, and of two of one second the first by name.
+        defaults = [kind for kind in snapshot.storage_classes if kind.default]
+        self._default = min(((-kind.created, kind.name) for kind in defaults), default=(0, ""))[1]
         self._limits = {node.name: node.limits for node in snapshot.csi_nodes}
         self._of_kind: dict[tuple[str, str], dict[str, int]] = {}  # the least of the nodes of a pool and type
         for machine in snapshot.machines:
