@@ -26,6 +26,9 @@ _ZONE_KEYS = (
     "failure-domain.beta.kubernetes.io/region",
 )
 
+# Old volumes have the keys of long ago, and nodes without these are asked for what they are called now.
+_LATER_KEYS = dict(zip(_ZONE_KEYS[2:], _ZONE_KEYS[:2], strict=True))
+
 
 @dataclass(slots=True, eq=False)
 class Profile:
@@ -118,7 +121,10 @@ class Profiles:
             for key in _ZONE_KEYS:
                 zoned |= looks.having(key)
             for key, values in held.zones:
-                found &= looks.meeting(Requirement(key, "In", values)) | (looks.everywhere & ~zoned)
+                met = looks.meeting(Requirement(key, "In", values))
+                if (later := _LATER_KEYS.get(key)) is not None:
+                    met |= looks.meeting(Requirement(later, "In", values)) & ~looks.having(key)
+                found &= met | (looks.everywhere & ~zoned)
         return found
 
     def offers_taking(self, attached: Iterable[Attached]) -> int:
