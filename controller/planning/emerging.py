@@ -94,9 +94,7 @@ class _Look:
             for owner, machine in self._seated
             if spreading in owner.spreads
         }
-        used |= {
-            board.domain(number, census.key) for pod, number in self._waiting if pod.shape is profile.shape
-        }
+        used |= {board.domain(number, census.key) for pod, number in self._waiting if _follows(pod, profile)}
         crowded = max((census.counts.get(value, 0) for value in used if value is not None), default=0)
         empty = {value for value in new if crowded - census.counts.get(value, 0) > spread.max_skew}
         return board.domains(census.key, empty)[1] & census.offers
@@ -126,3 +124,17 @@ class _Look:
                     f"one more pod would exceed maxSkew {spread.max_skew} over {spread.topology_key} on every machine "
                     "that has room for it",
                 )
+
+
+def _follows(pod: Pod, profile: Profile) -> bool:
+    """Whether the pod is spread by the same rules, whatever it asks for."""
+    mine, theirs = pod.shape, profile.shape
+    return mine is theirs or (
+        bool(mine.spreads)
+        and pod.namespace == profile.namespace
+        and mine.spreads == theirs.spreads
+        and mine.labels == theirs.labels
+        and mine.node_selector == theirs.node_selector
+        and mine.required_terms == theirs.required_terms
+        and mine.tolerations == theirs.tolerations
+    )

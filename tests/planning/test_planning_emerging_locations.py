@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from controller.domain.kube import Selector, Spread
+from controller.domain.kube import Pod, Selector, Spread
+from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
@@ -18,7 +19,7 @@ from tests.e2e.controlplane.differential import draw_sets, oracle, replayed
 from tests.e2e.controlplane.differential.chance import Chance
 from tests.e2e.controlplane.differential.sets import Carried, names_of
 from tests.e2e.controlplane.differential.worlds import NAMESPACES
-from tests.planning.worlds import A1, A2, kind, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A4, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 ZONE = "topology.kubernetes.io/zone"
 BEFORE = "2026-01-01T00:00:00Z"
@@ -97,3 +98,42 @@ def test_who_must_be_in_a_further_location_waits_until_the_others_are_bound_and_
     assert launched(made) == [("2A100.44V", "FIN-01")] * 4
     assert made.pods["default/there"].code is Reason.TOPOLOGY
     assert "it is bought once they are" in made.pods["default/there"].message
+
+
+BOOTING = machine(
+    "home-a100-aaaaaaaaaa", A4, Phase.BOOTING, pods=("default/even-0", "default/even-1"), intended_at=NOW - 1
+)
+WIDE = kind("8WIDE", 8, 48, 256, "2.00", "V100")
+
+
+def even(name: str, gpus: int) -> Pod:
+    only = {"gpu-autoscaler/pool": "a100"}
+    return pod(name, gpus, labels={"app": "even"}, spreads=EVENLY, node_selector=only)
+
+
+def on_their_way(*others: Pod, **more: Any) -> Snapshot:
+    """Two pods of two GPUs have their places on one machine, in the only location of their pool so far."""
+    values: dict[str, Any] = {
+        "pods": (even("even-0", 2), even("even-1", 2), *others),
+        "machines": (BOOTING,),
+        "offers": offers(DEARER, locations=("FIN-01",)) + offers(A1, locations=("FIN-02",)),
+    }
+    return world(**(values | more))
+
+
+@pytest.mark.parametrize("largest", [(), (even("even-2", 8),)])
+def test_nobody_opens_a_further_location_while_others_wait_for_a_machine(largest: tuple[Pod, ...]) -> None:
+    """Also where the largest of those others gets no machine at all."""
+    made = plan(on_their_way(pod("alone", 1), *largest))
+    assert launched(made) == [("1A100.30V", "FIN-01")]
+    assert {made.pods[f"default/even-{n}"].code for n in (0, 1)} == {Reason.ON_THE_WAY}
+
+
+@pytest.mark.parametrize(("place", "found"), [("FIN-01", ["8WIDE"]), ("FIN-02", ["1A100.30V"] * 3)])
+def test_a_bargain_opens_no_further_location_while_others_wait_for_a_machine(
+    place: str, found: list[str]
+) -> None:
+    three = (pod(f"p{n}", 1, requests={"cpu": 14_000}) for n in range(3))
+    sold = offers(DEARER, locations=("FIN-01",)) + offers(WIDE, locations=(place,))
+    made = plan(on_their_way(*three, offers=sold, policy=policy(strategy="cheapest")))
+    assert [name for name, _ in launched(made)] == found
