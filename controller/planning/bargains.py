@@ -1,8 +1,8 @@
 """A packing made cheaper where no rule stands in the way, for strategy `cheapest` and not too many pods.
 
-Only machines take part whose pods are neither bound by rules about other pods nor counted by any, have no
-ports, no volumes and no location to share: where each of them goes is then nobody else's business. All
-pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
+Only machines that are bought take part, and whose pods are neither bound by rules about other pods nor counted
+by any, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
+business. All pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
 packing stays as it was. What a limit forbade before may be allowed then, and is tried again.
 
 Pods that are spread do not mind either: their places were taken as if a host, or any location that is sold, could
@@ -11,14 +11,16 @@ be added at any time. Only where that could not be kept up the machines stay as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from controller.domain.resources import subtract, total
 from controller.planning.board import Board, Profile
 from controller.planning.cheapening import cheapened
 from controller.planning.choice import SAME_PRICE
+from controller.planning.emerging import harmless
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
+from controller.planning.own import is_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.puzzle import Kind
 from controller.planning.shop import Shop
@@ -37,7 +39,7 @@ def bargain(
     forbidden = [ask for ask in left if packing.unplaced.get(ask.pod.key) is not None]
     if any(ask.gang is not None or not _free(ask, board.profiles[ask.profile]) for ask in forbidden):
         return None
-    made = _cheaper(packing, packer.shop, tally, board)
+    made = _cheaper(packing, packer, tally, board)
     if made is None or not forbidden:
         return made
     forbidden = _joined(made, forbidden, packer.shop, board)
@@ -79,15 +81,24 @@ def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> lis
     return others
 
 
-def _cheaper(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packing | None:
-    profiles = board.profiles
+def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Packing | None:
+    profiles, shop = board.profiles, packer.shop
     if packing.bound:
         return None
-    groups = [inside for inside in packing.inside if all(_free(ask, profiles[ask.profile]) for ask in inside)]
+    groups = [
+        inside
+        for inside, candidate in zip(packing.inside, packing.chosen, strict=True)
+        if not is_own(candidate.offer) and all(_free(ask, profiles[ask.profile]) for ask in inside)
+    ]
     pods = [ask for inside in groups for ask in inside]
     if not 1 < len(pods) <= MOST:
         return None
-    kinds = _kinds(shop, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
+    sold = (
+        shop.buyable
+        & ~shop.own
+        & harmless(board, [shop.number[id(candidate)] for candidate in packing.chosen])
+    )
+    kinds = _kinds(shop, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
     if len(kinds) > KINDS:
         return None
     place = {id(ask): number for number, ask in enumerate(pods)}
@@ -102,10 +113,11 @@ def _cheaper(packing: Packing, shop: Shop, tally: Tally, board: Board) -> Packin
             )
             for ask in pods
         ],
+        fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
     )
     if found is None:
         return None
-    made = _repacked(packing, [[pods[pod] for pod in group] for group in found], shop, tally, profiles)
+    made = _repacked(packing, [[pods[pod] for pod in group] for group in found], shop, sold, tally, profiles)
     return made if made is not None and made.price * SAME_PRICE < packing.price else None
 
 
@@ -114,7 +126,23 @@ def _free(ask: Ask, profile: Profile) -> bool:
     return not bound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
 
 
-def _kinds(shop: Shop, admitted: Sequence[int]) -> list[tuple[int, int]]:
+def _not_too_large(
+    pods: Sequence[Ask], kinds: Sequence[tuple[int, int]], packer: Packer, profiles: dict[int, Profile]
+) -> Callable[[Sequence[int], int], bool]:
+    """Where something is sold out: whether these pods may have a machine of that kind for it."""
+    shop = packer.shop
+
+    def fine(inside: Sequence[int], kind: int) -> bool:
+        offers = shop.possible
+        for pod in inside:
+            offers &= profiles[pods[pod].profile].offers
+        needs = total(pods[pod].needs for pod in inside)
+        return bool(shop.not_too_large(offers, needs, packer.overshoot) >> kinds[kind][0] & 1)
+
+    return fine
+
+
+def _kinds(shop: Shop, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
     """Offers that nothing beats which comes before them, with the price that they come at.
 
     Spot offers come after those that a pool prefers, and count as no cheaper.
@@ -122,7 +150,7 @@ def _kinds(shop: Shop, admitted: Sequence[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     price = 0
-    bits = shop.buyable
+    bits = sold
     while bits and len(found) <= KINDS:
         bit = bits & -bits
         bits ^= bit
@@ -142,7 +170,12 @@ def _kinds(shop: Shop, admitted: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _repacked(
-    packing: Packing, groups: list[list[Ask]], shop: Shop, tally: Tally, profiles: dict[int, Profile]
+    packing: Packing,
+    groups: list[list[Ask]],
+    shop: Shop,
+    sold: int,
+    tally: Tally,
+    profiles: dict[int, Profile],
 ) -> Packing | None:
     """Machines are listed by their first pod, and pods as they were."""
     group_of = {id(ask): number for number, group in enumerate(groups) for ask in group}
@@ -159,7 +192,7 @@ def _repacked(
     for (new, number), place in at.items():
         inside = made.inside[place]
         if new:
-            candidate = shop.offers[_offer(inside, shop, profiles)]
+            candidate = shop.offers[_offer(inside, shop, sold, profiles)]
             room = shop.template(candidate).copy()
             room.pods.extend(ask.pod for ask in inside)
         else:
@@ -172,10 +205,10 @@ def _repacked(
     return made
 
 
-def _offer(inside: Sequence[Ask], shop: Shop, profiles: dict[int, Profile]) -> int:
+def _offer(inside: Sequence[Ask], shop: Shop, sold: int, profiles: dict[int, Profile]) -> int:
     """The best for these pods; their preferences decide among what costs the same."""
     used: dict[str, int] = {}
-    options = shop.buyable
+    options = sold
     for ask in inside:
         options &= profiles[ask.profile].offers
         for name, units in ask.needs.items():

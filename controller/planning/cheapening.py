@@ -26,6 +26,8 @@ _HEATS = 3  # times that it begins with a large freedom again
 _STEP = 20  # what a step is counted as beside these
 _DEARER = 0.5  # of what a machine costs on average, by which a step may be dearer at the beginning
 
+Fine = Callable[[Sequence[int], int], bool]  # pods, and the number of a kind
+
 
 def _whole(share: float) -> float:
     return 1.0
@@ -36,8 +38,11 @@ def _own(share: float) -> float:
 
 
 class Search:
-    def __init__(self, puzzle: Puzzle, machines: list[Machine]) -> None:
+    """`fine`: whether a machine of this kind may be bought for these pods; one that may not is part of no result."""
+
+    def __init__(self, puzzle: Puzzle, machines: list[Machine], fine: Fine | None = None) -> None:
         self._puzzle = puzzle
+        self._fine = fine
         self._chance = random.Random(_SEED).random  # noqa: S311  (nothing is secret about it)
         self._machines = machines
         self._price = sum(machine[2] for machine in machines)
@@ -74,9 +79,12 @@ class Search:
             left = 1 - self._work % (most / _HEATS) / (most / _HEATS)
             if price <= self._price + slack * left * left * left * self._chance():
                 self._machines, self._price = machines, price
-                if price < least:
+                if price < least and self._may_be(machines):
                     best, least = machines, price
         return best
+
+    def _may_be(self, machines: list[Machine]) -> bool:
+        return self._fine is None or all(self._fine(machine[0], machine[3]) for machine in machines)
 
     def _any(self, count: int) -> int:
         return int(self._chance() * count)
@@ -198,6 +206,7 @@ def cheapened(
     groups: Sequence[Sequence[int]],
     allowed: Sequence[int] | None = None,
     work: int = WORK,
+    fine: Fine | None = None,
 ) -> list[list[int]] | None:
     """The pods of each machine; None if that costs no less than these groups do."""
     puzzle = Puzzle(pods, kinds, allowed)
@@ -207,7 +216,7 @@ def cheapened(
     before = sum(machine[2] for machine in machines)
     if before <= puzzle.bound() * (1 + TINY):
         return None
-    found = Search(puzzle, machines).run(min(work, _WORK_FOR_TWO * len(pods) * len(pods)))
+    found = Search(puzzle, machines, fine).run(min(work, _WORK_FOR_TWO * len(pods) * len(pods)))
     if sum(machine[2] for machine in found) >= before:
         return None
     return [sorted(machine[0]) for machine in found]

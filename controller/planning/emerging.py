@@ -7,13 +7,13 @@ one too many then is refused by the scheduler, for ever, on a machine that was b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from controller.domain.kube import Pod
 from controller.domain.plan import Explanation
 from controller.domain.reason import Reason
-from controller.planning.board import Profile
+from controller.planning.board import Board, Profile
 from controller.planning.census import Spreading
 from controller.planning.workshop import New, Workshop
 
@@ -51,6 +51,26 @@ def late(made: Workshop, *, bound: bool) -> Late:
                 look.hosts(spreading, found)
             elif spreading.census.total:
                 found.offers |= look.locations(profile, spreading)
+    return found
+
+
+def harmless(board: Board, chosen: Iterable[int]) -> int:
+    """Offers that bring no location into being beside these, where pods wait for a place and could lose it by that."""
+    found = -1
+    waiting = [pod for room in board.rooms for pod in room.pods if not pod.node]
+    if not any(spread.hard for pod in waiting for spread in pod.shape.spreads):
+        return found
+    offers = list(chosen)
+    for profile in board.profiles.values():
+        for spreading in profile.spreads:
+            census = spreading.census
+            if census.by_host or not census.total:
+                continue
+            eligible = board.old if census.eligible is None else board.old & census.eligible
+            known = {value for value, at in board.looks.by(census.key).items() if at & eligible}
+            ours = [board.offers.value(offer, census.key) for offer in offers if census.offers >> offer & 1]
+            known |= {value for value in ours if value is not None}
+            found &= board.domains(census.key, known)[1] | ~census.offers | ~board.offers.having(census.key)
     return found
 
 

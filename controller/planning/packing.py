@@ -37,6 +37,7 @@ class Packer:
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
         self.shop = shop_of(snapshot, options)
+        self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
 
     def template(self, candidate: Candidate) -> Room:
@@ -114,7 +115,7 @@ class Packer:
             board,
             tally.copy(),
             least=least,
-            overshoot=policy.max_overshoot,
+            overshoot=self.overshoot,
             cheapest=self._cheapest_first,
             seated=self._seated,
             elsewhere=elsewhere,

@@ -173,6 +173,14 @@ class Shop:
     def fewest_gpus(self, offers: int) -> int:
         return min((gpus for gpus, some in self._of_gpus.items() if some & offers), default=0)
 
+    def not_too_large(self, offers: int, needs: Resources, overshoot: int) -> int:
+        """Offers with hardly more GPUs than what would be bought for this if nothing was sold out."""
+        possible = offers & self.possible & ~self.own & self.holding(needs)
+        if not possible:
+            return -1
+        # A machine that is there already is not bought: it is never too large.
+        return self.of_gpus(0, self.gpus[self.best(possible)] + overshoot) | self.own
+
     @staticmethod
     def best(offers: int) -> int:
         return (offers & -offers).bit_length() - 1

@@ -188,13 +188,7 @@ class Workshop:
             self.board.resize(machine.number, self._left(machine))
 
     def not_too_large(self, offers: int, needs: Mapping[str, int]) -> int:
-        """Offers with hardly more GPUs than what would be bought for this if nothing was sold out."""
-        shop = self.shop
-        possible = offers & shop.possible & ~shop.own & shop.holding(needs)
-        if not possible:
-            return -1
-        # A machine that is there already is not bought: it is never too large.
-        return shop.of_gpus(0, shop.gpus[shop.best(possible)] + self._overshoot) | shop.own
+        return self.shop.not_too_large(offers, needs, self._overshoot)
 
     def overshoots(self, fitting: int, offers: int, needs: Mapping[str, int]) -> Explanation:
         shop = self.shop

@@ -106,6 +106,19 @@ def test_where_on_demand_is_preferred_a_bargain_buys_no_spot() -> None:
     assert price(plan(snapshot)) == 2
 
 
+@pytest.mark.parametrize(("overshoot", "machines"), [(1, ["8FULL"]), (3, ["4HALF", "4HALF"])])
+def test_a_bargain_gives_no_pod_a_machine_that_is_too_large_where_the_right_one_is_sold_out(
+    overshoot: int, machines: list[str]
+) -> None:
+    half, full = kind("4HALF", 4, 40, 256, "2.50"), kind("8FULL", 8, 80, 512, "8.00")
+    snapshot = sold(
+        offers=offers(SMALL, available=False) + offers(half, full),
+        policy=policy(strategy="cheapest", max_overshoot=overshoot),
+        pods=(pod("four", 4), pod("one", 1)),
+    )
+    assert [name for name, _ in bought(plan(snapshot))] == machines
+
+
 def test_a_pod_goes_to_a_pool_that_admits_it_only() -> None:
     closed = pool("closed", instance_types=("8WIDE",))
     snapshot = sold(

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.app.snapshots import SnapshotError, from_json, to_json
 from controller.config.load import load
@@ -18,6 +19,7 @@ from controller.domain.policy import Limits, NamespaceLimit, Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Face, Own, Power, Stay, Switch, Switched, as_machine
 from controller.planning.planner import plan, the_long_way
+from controller.sandbox.bench.planner import optimum
 from tests.planning.worlds import A1, A8, GIB, NOW, node, offers, pod, policy, pool
 
 HARD = Taint(key="gpu-autoscaler/draining", effect="NoSchedule")
@@ -119,6 +121,21 @@ def test_told_otherwise_the_strategy_compares_it_with_the_cloud(
     mine = own("w2", 2, price=Decimal(price))
     rules = both(mine, strategy=strategy, own_first=False)
     assert [n for n, _ in up(plan(world(mine, rules=rules, sold=offers(A1), pods=(pod("a"),))))] == [taken]
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_machine_of_ones_own_makes_nothing_dearer_that_is_bought_beside_it(seed: int) -> None:
+    """There is one of it: whoever looks for cheaper machines must not count on many."""
+    mine = own("w1", 1)
+    without = optimum.instance(seed)
+    rules = replace(without.policy, switches=(mine,), own_first=False)
+    sold, off = (*without.offers, mine.offer), {mine.name: Own(power="off")}
+    beside = replace(without, policy=rules, offers=sold, own=off)
+    assert price(plan(beside)) <= price(plan(without))
+
+
+def price(found: Plan) -> Decimal:
+    return sum((a.offer.price for a in found.actions if isinstance(a, Launch)), Decimal(0))
 
 
 def test_limits_on_what_is_bought_do_not_hold_for_what_is_there_already() -> None:
