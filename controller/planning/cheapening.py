@@ -17,12 +17,13 @@ from controller.domain.resources import Resources
 from controller.planning.puzzle import TINY, Kind, Machine, Puzzle
 
 _SEED = 1
-WORK = 150_000  # looks at a machine for a pod: a tenth of a second at most
+WORK = 150_000  # looks at a machine for a pod: a tenth of a second; as long as it pays, four times as much at most
 _WORK_FOR_TWO = 300  # by the square of the pods: a few have few ways to be put together
 _FILLED = 0.3  # of the steps fill a machine, the others empty some
 _SINGLE = 0.5  # of the steps take a few pods more out of machines that stay
 _OVERLOOKED = 0.05  # of the machines, so that the same pods are not always seated in the same way
-_HEATS = 3  # times that it begins with a large freedom again
+_HEATS = 3  # times that it begins with a large freedom again; so often in vain, and it ends
+_MOST_HEATS = 12
 _STEP = 20  # what a step is counted as beside these
 _DEARER = 0.5  # of what a machine costs on average, by which a step may be dearer at the beginning
 
@@ -68,19 +69,23 @@ class Search:
         )
 
     def run(self, most: int) -> list[Machine]:
-        """The cheapest that was found with so much work."""
+        """The cheapest that was found with so much work, or with more while that still finds cheaper ones."""
         best, least = self._machines, self._price
-        slack = _DEARER * least / len(best)
-        while self._work < most:
-            self._work += _STEP
-            machines, loose = self._filled() if self._chance() < _FILLED else self._emptied()
-            self._seat(loose, machines)
-            price = sum(machine[2] for machine in machines)
-            left = 1 - self._work % (most / _HEATS) / (most / _HEATS)
-            if price <= self._price + slack * left * left * left * self._chance():
-                self._machines, self._price = machines, price
-                if price < least and self._may_be(machines):
-                    best, least = machines, price
+        slack, heat = _DEARER * least / len(best), most / _HEATS
+        in_vain = heats = 0
+        while in_vain < _HEATS and heats < _MOST_HEATS:
+            heats, before = heats + 1, least
+            while self._work < heats * heat:
+                self._work += _STEP
+                machines, loose = self._filled() if self._chance() < _FILLED else self._emptied()
+                self._seat(loose, machines)
+                price = sum(machine[2] for machine in machines)
+                left = 1 - self._work % heat / heat
+                if price <= self._price + slack * left * left * left * self._chance():
+                    self._machines, self._price = machines, price
+                    if price < least and self._may_be(machines):
+                        best, least = machines, price
+            in_vain = 0 if least < before else in_vain + 1
         return best
 
     def _may_be(self, machines: list[Machine]) -> bool:
