@@ -222,6 +222,7 @@ class Operator(Controller):
             may_spend=lambda: self.leads,
             rng=world.rng,
             limits=policy.deadlines,
+            ready=lambda name: (node := hands.node(name)) is not None and node.ready,
             restored=self.flights.idle_marks.cleared,
             closing=taints[-1],
         )  # fmt: skip

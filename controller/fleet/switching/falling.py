@@ -19,6 +19,7 @@ from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched, as_machine
 from controller.fleet.removal import CalledOff
+from controller.fleet.switching.aftermath import answered, called, dated, kept
 from controller.fleet.switching.life import SPEAKS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
@@ -90,7 +91,9 @@ class Falling:
             check = self._by.lead if failed or record.unsure else self._wanted_off(name)
             sure, now = not record.unsure, self._by.clock()
             # Written first, and the list is read last: nothing slow stands between it and the call.
-            await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True)
+            before = dated(record, now).fall
+            fall = called(before, now, now + switch.off_within, ready=self._by.ready(name))
+            await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
             try:
                 check()
                 if record.reason is Reason.DISMISSED:  # whoever wants it off has drained it
@@ -115,12 +118,15 @@ class Falling:
             if here is None or here.call != record.call:
                 return
             if isinstance(outcome, Happened):
-                await self._by.change(switch, acked_at=self._by.clock())
+                fall = answered(here, before)
+                await self._by.change(switch, acked_at=self._by.clock(), fall=fall)
                 self._by.listener.acknowledged(switch, here, False)
                 return
             sure = sure and isinstance(outcome, Refused)
             if sure:
-                await self._by.change(switch, unsure=False, called_at=0.0)
+                await self._by.change(switch, unsure=False, called_at=0.0, fall=before)
+            elif isinstance(outcome, Refused):
+                await self._by.change(switch, fall=before)
             self._by.listener.not_acknowledged(switch, here, False, outcome)
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
@@ -157,19 +163,13 @@ class Falling:
                 )
                 return
             raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
-        await self._by.removal.restore(machine, self._by.lead)
-        self._by.restored(machine.name)  # its mark of being idle went, too
+        if record.power is Power.ON or kept(record, self._by.clock()).power is Power.ON:
+            await self._by.removal.restore(machine, self._by.lead)
+            self._by.restored(machine.name)  # its mark of being idle went, too
         if record.power is not Power.ON:
-            await self._by.change(
-                switch,
-                power=Power.ON,
-                reason=None,
-                note="",
-                drain_at=0.0,
-                called_at=0.0,
-                tries=0,
-                down_at=0.0,
-            )
+            here = self._by.ledger.switched[switch.name]
+            after = replace(kept(here, self._by.clock()), reason=None, note="")
+            await self._by.change(switch, **_fields(after))
         self._by.listener.removal_called_off(machine, why)
 
     def _not_called(self, before: Switched) -> None:
@@ -177,7 +177,11 @@ class Falling:
         here = self._by.record_in(before.name, Power.FALLING)
         if here is not None and here.call == before.call:
             self._by.ledger.change_switched(
-                before.name, tries=before.tries, called_at=before.called_at, unsure=before.unsure
+                before.name,
+                tries=before.tries,
+                called_at=before.called_at,
+                unsure=before.unsure,
+                fall=before.fall,
             )
 
     async def _stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
@@ -190,10 +194,14 @@ class Falling:
             raise NotYet(
                 f"{switch.name} cannot be switched off: {words}", max(_LATER, until - self._by.clock())
             )
-        await self._by.change(
-            switch, power=Power.ON, drain_at=0.0, called_at=0.0, tries=0, down_at=0.0, failures=failures,
-            refused_until=until, reason=Reason.SWITCH_FAILED, note=f"it cannot be switched off: {words}",
-        )  # fmt: skip
+        after = replace(
+            kept(self._by.ledger.switched[switch.name], self._by.clock()),
+            failures=failures,
+            refused_until=until,
+            reason=Reason.SWITCH_FAILED,
+            note=f"it cannot be switched off: {words}",
+        )
+        await self._by.change(switch, **_fields(after))
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
         """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.
