@@ -51,7 +51,7 @@ class Life:
         self.operator: Operator = self.world.begin()
         self.former: list[Operator] = []  # who led before, with what they had under way
         self.pods = 0
-        self.left: dict[str, float] = {}  # by machine: when it left the settings, with all that was known of it
+        self.left: dict[str, float] = {}  # when a machine left the settings
 
     def _judge(self, call: Call) -> None:
         room = self.room
