@@ -75,6 +75,18 @@ async def test_a_sweep_leaves_the_attached_disk_of_a_machine_whose_node_is_ready
     assert [words for words in found.doubtful if "is Ready" in words]
 
 
+async def test_an_attached_disk_stays_whose_node_was_silent_for_one_sweep_alone() -> None:
+    """The cloud shows its machine to nobody, and pods run there all the while."""
+    world = World(cooldown=1e6)
+    controller = await hidden_order(world)
+    world.account.instances.clear()
+    name = controller.only.name
+    for lit in (True, False, True, False, True):
+        world.town.nodes[name] = replace(world.town.nodes[name], ready=lit)
+        await controller.sweep()
+    assert not controller.hands.did("delete_volume")
+
+
 async def test_an_order_that_no_list_shows_and_whose_node_is_ready_is_told_beside_machines_that_are_known() -> (
     None
 ):
