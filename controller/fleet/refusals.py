@@ -66,7 +66,7 @@ class Refusals:
         delay = min(self._most, self._first * 2**times)
         if reason in (Reason.UNAVAILABLE, Reason.JOIN_UNPREPARED):
             delay = min(delay, _AWAY_MOST, _AWAY_FIRST * 2**times)
-        if reason is Reason.UNKNOWN_OUTCOME:  # orders whose answers were lost, and that never were carried out
+        if reason is Reason.UNKNOWN_OUTCOME:  # the answer was lost, and the order never carried out
             delay = min(self._most, _AWAY_FIRST * 2**times)
         if reason is Reason.RATE_LIMITED:
             delay = max(retry_after or 0.0, _RATE_PAUSE)
