@@ -99,7 +99,7 @@ class Fall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     since: float  # the first of them
     until: float  # by then the last of them has had it, or never will
-    lit: bool = False  # its Node was Ready at one of them, or later
+    lit: bool = False  # its Node was Ready when the first was made
     lost: bool = False  # one of them was not answered
 
 

@@ -456,7 +456,7 @@ class Fleet:
             case MarkIdle():
                 self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
             case KeepAfterAll():
-                switchboard.turning.call_off(action.machine)
+                switchboard.turning.call_off(action.machine, "a waiting pod fits it")
 
     def request(self, launch: Launch) -> Machine:
         """One more machine: the record exists from now on, so no later plan buys for the same pods."""

@@ -607,7 +607,7 @@ async def test_one_that_leaves_the_settings_keeps_no_taint_of_ours(power: Power)
     await world.wait_for(operator, "w1", power, step=1.0)
     calls = len(world.room.calls)
     operator.fleet.policy = replace(operator.fleet.policy, switches=())
-    await world.run(operator, 300)
+    await world.run(operator, 700)  # as long as a call that was made may act
     assert operator.ledger.switched == {}
     assert world.town.nodes["w1"].taints == ()
     assert len(world.room.calls) == calls
@@ -634,6 +634,7 @@ async def test_one_that_leaves_the_settings_while_it_goes_down_takes_no_pod_on_i
     if returns:
         await world.wait_for(operator, "w1", Power.ON)
         return
+    await world.run(operator, 600)
     assert operator.ledger.switched == {}
     assert world.town.nodes["w1"].taints == ()
 
@@ -739,7 +740,7 @@ async def test_who_switches_a_machine_on_shortly_after_we_did_is_heeded_as_well(
     world.room.press("w1", True)
     await world.wait_for(operator, "w1", Power.ON)
     calls = len(world.room.calls)
-    await world.run(operator, 1500)
+    await world.run(operator, operator.record("w1").hand_until - world.time.now - 20)
     assert len(world.room.calls) == calls
     assert operator.plan.machines["w1"].code is Reason.SWITCHED_BY_HAND
 

@@ -1,10 +1,11 @@
 """Calls to switch a machine off that may have their effect yet: what is remembered of them, and what follows.
 
-A power server may act minutes after it was asked, also when it never answered; and a Node that was silent before tells
-nothing of what the call did. Until the last of them can have no effect any more no pod may be bound to the machine,
-whatever it was wanted for since, and whether or not it still is in the settings. Only one thing ends that sooner: every
-call was answered, and the Node, Ready when it was called, has gone dark. What a status endpoint says does not: an
-answer may be older than the call, and "off" does not say that no call is waiting.
+A power server may act minutes after it was asked, also when it never answered; and a Node that goes dark for a moment,
+or was dark before, tells nothing of what the call did. Until the last of them can have no effect any more no pod is
+bound to the machine, whatever becomes of it, and whether or not it still is in the settings. What a status endpoint says
+does not shorten that: an answer may be older than the call, and "off" does not say that no call is waiting. One thing
+does: every call was answered, the Node was Ready when it was called and has gone dark, and now we ask for the machine
+ourselves. A Node that comes back without being asked for was perhaps never off.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def called(before: Fall | None, now: float, until: float, *, ready: bool) -> Fal
     """A call is about to be made; it counts as unanswered until it is not. `ready`: the Node is."""
     if before is None:
         return Fall(since=now, until=until, lit=ready, lost=True)
-    return replace(before, until=max(before.until, until), lit=before.lit or ready, lost=True)
+    return replace(before, until=max(before.until, until), lost=True)
 
 
 def answered(record: Switched, before: Fall | None) -> Fall | None:
@@ -34,15 +35,8 @@ def answered(record: Switched, before: Fall | None) -> Fall | None:
     return fall if fall is None else replace(fall, lost=before is not None and before.lost)
 
 
-def lit(record: Switched) -> Switched:
-    """Its Node is Ready after a call: if it goes dark now, the call did that."""
-    if record.fall is None or record.fall.lit:
-        return record
-    return replace(record, fall=replace(record.fall, lit=True))
-
-
 def unspent(record: Switched) -> Fall | None:
-    """What is left to wait for when its Node has gone dark."""
+    """What is left to wait for when its Node is dark and the machine is asked for."""
     return None if record.fall is None or (record.fall.lit and not record.fall.lost) else record.fall
 
 
@@ -69,15 +63,3 @@ def kept(record: Switched, now: float) -> Switched:
         after, power=Power.RISING, call="", wanted_at=now, acked_at=0.0, unsure=False, on_since=0.0,
         node_ready_at=0.0, gpus_seen_at=0.0,
     )  # fmt: skip
-
-
-def abandoned(record: Switched, up: bool, now: float) -> Switched:
-    """One that left the settings, followed only as far as a call of ours may still end it."""
-    record = dated(record, now)
-    if record.power is not Power.FALLING:
-        return record
-    if up:
-        return lit(replace(record, down_at=0.0)) if record.down_at else lit(record)
-    if not record.down_at:
-        return replace(record, down_at=now)
-    return replace(record, fall=unspent(record)) if now >= record.down_at + DARK else record

@@ -23,17 +23,18 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.aftermath import abandoned, may_fall
+from controller.fleet.switching.aftermath import dated, may_fall, unspent
 from controller.fleet.switching.driven import lacking_marks
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
-from controller.fleet.switching.waits import hindrance, stays
+from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
+_LEAVING = (Power.ON, Power.DRAINING, Power.FALLING)  # what may be taking it away can be called off
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
@@ -167,13 +168,12 @@ class Switchboard:
 
         A call of ours may have its effect yet, and would take the power from whatever is bound there meanwhile.
         """
-        node = self._view.node(name)
-        up = node is not None and node.ready
-        record = abandoned(self._ledger.switched[name], up, now)
+        node, record = self._view.node(name), dated(self._ledger.switched[name], now)
         waits = may_fall(record, now)
-        if record.power is Power.FALLING and waits:
-            self.turning.call_off(name)  # before any call that was not made yet
-        elif record.power is not Power.OFF:  # whatever is under way for it ends here
+        if record.power in _LEAVING:
+            self.turning.call_off(name, "it is no longer in the settings")
+        called = record.power is Power.FALLING and waits
+        if record.power is not Power.OFF and not called:  # whatever is under way for it ends here
             log.info("a switched machine is no longer in the settings", extra={"machine": name})
             record = replace(off(record, now), call="", node_goes=False)
         self._ledger.put_switched(record)
@@ -222,6 +222,8 @@ class Switchboard:
         for switch, record in self.records():
             seen = self._seen(switch, now)
             self.turning.follow(self.policy, switch, record)
+            if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
+                self.turning.call_off(switch.name, f"switching {switch.name} off is paused")
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
                 undrained = record.power is Power.FALLING and not record.drain_at
@@ -249,9 +251,10 @@ class Switchboard:
 
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
-        now = self._clock()
+        now, node = self._clock(), self._view.node(record.name)
         after = replace(
             record,
+            fall=record.fall if node is not None and node.ready else unspent(record),
             power=Power.RISING,
             call=self.turning.means.new_call(),
             again=0,

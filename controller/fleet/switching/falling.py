@@ -18,9 +18,10 @@ from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Fall, Power, Switch, Switched, as_machine
+from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
 from controller.fleet.switching.aftermath import answered, called, dated, kept
-from controller.fleet.switching.life import SPEAKS, off, pause_after
+from controller.fleet.switching.life import SPEAKS, USELESS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 
@@ -30,13 +31,13 @@ _LATER = 30.0
 class Falling:
     def __init__(self, means: Means) -> None:
         self._by = means
-        self.called_off: set[str] = set()  # machines that are needed after all
+        self.called_off: dict[str, str] = {}  # machines that stay on after all, and why
 
     def _wanted_off(self, name: str) -> Callable[[], None]:
         def check() -> None:
             self._by.lead()
-            if name in self.called_off:
-                raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
+            if why := self.called_off.get(name):
+                raise CalledOff(Explanation(Reason.NEEDED, why))
 
         return check
 
@@ -94,7 +95,7 @@ class Falling:
                 self._not_called(record)
                 await self._keep(switch, stop.why)
                 return
-            except (ClusterError, Grounded):
+            except (ClusterError, LedgerError, Grounded):
                 self._not_called(record)
                 raise
             if self._same_wish(record) is None:
@@ -136,7 +137,7 @@ class Falling:
         fall = called(calls_before, now, now + switch.off_within, ready=self._by.ready(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
-        if record.reason is Reason.DISMISSED:  # whoever wants it off has drained it
+        if not record.drain_at and record.reason not in USELESS:  # whoever wants it off has drained it
             await self._by.removal.look_at_work(policy, self._by.machine(switch))
         else:
             await self._by.removal.last_look(policy, self._by.machine(switch))
@@ -156,7 +157,7 @@ class Falling:
     async def _keep(self, switch: Switch, why: Explanation) -> None:
         """It stays on. One that is of no use stays tainted, and goes as soon as nothing needs it."""
         record = self._by.ledger.switched.get(switch.name)
-        if record is None:
+        if record is None or record.power is Power.OFF:
             return
         machine = as_machine(record, switch)
         if machine is None or (record.power is Power.FALLING and (record.unsure or record.again)):

@@ -15,7 +15,7 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Power, Switch, Switched
-from controller.fleet.switching.aftermath import DARK, dated, lit, may_fall, unspent
+from controller.fleet.switching.aftermath import DARK, dated, may_fall
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
@@ -50,7 +50,7 @@ def first(switch: Switch, seen: Seen, now: float) -> Switched:
 
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
-    record = dated(_no_later_than(record, now), now)
+    record = dated(_no_later_than(record, switch, limits, now), now)
     for _ in Power:
         after = _once(record, seen, switch, limits, now)
         if after == record:
@@ -59,9 +59,15 @@ def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
     return record
 
 
-def _no_later_than(record: Switched, now: float) -> Switched:
+def _no_later_than(record: Switched, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """What lies in the future was written before the clock was set back: it counts from now on."""
     later = {name: now for name in _MOMENTS if getattr(record, name) > now}
+    for name, most in (
+        ("hand_until", switch.left_alone),
+        ("refused_until", max(limits.backoff_first, limits.backoff_most)),
+    ):
+        if getattr(record, name) > now + most:
+            later[name] = now + most
     ons = tuple(min(at, now) for at in record.ons if min(at, now) > now - DAY)
     if not later and ons == record.ons:
         return record
@@ -129,14 +135,16 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     node = seen.node
     if not seen.up or node is None:
         if record.node_ready_at:
-            record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0)
+            record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
+        if record.down_at and record.fall is not None and now >= record.down_at + DARK:
+            return off(record, now)  # it had come, and an earlier call has ended it
         if now <= record.wanted_at + switch.on_within:
             return record
         if not record.call:  # nobody here wanted it; it went away again
             return off(record, now)
         return failed(record, Reason.ON_DEADLINE, limits, now)
     if not record.node_ready_at:
-        return replace(record, node_ready_at=now)
+        return replace(record, node_ready_at=now, down_at=0.0)
     lack = lacking(seen.promised, node)
     if not lack:
         if not record.gpus_seen_at:
@@ -196,30 +204,36 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
 
 def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
     if seen.up:
-        record = lit(replace(record, down_at=0.0) if record.down_at else record)
+        record = replace(record, down_at=0.0) if record.down_at else record
         if not record.called_at or now <= record.called_at + switch.off_within:
             return record
-        words = SENTENCES[Reason.OFF_DEADLINE]
-        keeps = record.reason in USELESS
-        return replace(
-            record,
-            again=record.again + 1,
-            called_at=0.0,
-            acked_at=0.0,
-            tries=0,
-            reason=record.reason if keeps else Reason.OFF_DEADLINE,
-            note=record.note if keeps else words,
-        )
+        return _called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
     if not record.called_at or now < record.down_at + DARK:
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer
-    record = replace(off(record, now), node_goes=switch.delete_node, fall=unspent(record))
+    if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
+        return _called_in_vain(record)
+    record = replace(off(record, now), node_goes=switch.delete_node)
     if record.reason in USELESS:
         return record  # why is told until it is tried again
     return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
+
+
+def _called_in_vain(record: Switched) -> Switched:
+    """It goes on, so it is called once more, with another key."""
+    keeps = record.reason in USELESS
+    return replace(
+        record,
+        again=record.again + 1,
+        called_at=0.0,
+        acked_at=0.0,
+        tries=0,
+        reason=record.reason if keeps else Reason.OFF_DEADLINE,
+        note=record.note if keeps else SENTENCES[Reason.OFF_DEADLINE],
+    )
 
 
 def off(record: Switched, now: float) -> Switched:
