@@ -93,9 +93,10 @@ def _apply_flags(tree: Tree, draft: Draft, flags: Flags) -> None:
         draft.spelled[show_path(path)] = flag
         if note:
             draft.notes[path] = note
-    pools = tree.get(("pools",))
-    for n in range(len(pools) if flags.no_scale_down and isinstance(pools, list) else 0):
-        draft.put(("pools", n, "pause"), "scale-down", "command line", "--scale-down-enabled")
+    for kind in ("pools", "machines") if flags.no_scale_down else ():
+        entries = tree.get((kind,))
+        for n in range(len(entries) if isinstance(entries, list) else 0):
+            draft.put((kind, n, "pause"), "scale-down", "command line", "--scale-down-enabled")
 
 
 def load_dict(data: Mapping[str, Any]) -> Loaded:

@@ -100,7 +100,7 @@ def test_one_endpoint_for_both_is_fine_where_the_call_says_which() -> None:
 def test_credentials_over_http_are_warned_of() -> None:
     text = f"machines: [{FOUR}]\nwebhooks: {{power: {{auth: {{bearer: {{file: /run/token}}}}}}}}"
     assert loaded(text).warnings == [
-        "config.yaml:1: machines[0].scale_up_endpoint = http://power/on/1: http sends the credentials in clear"
+        "config.yaml:1: machines[0].scale_up_endpoint = http://power/***: http sends the credentials in clear"
     ]
 
 
@@ -136,6 +136,46 @@ def test_a_credential_in_a_header_or_a_body_is_shown_to_nobody(entry: dict[str, 
     shown = show(load_dict({"machines": [machine], "webhooks": {"pdu": entry}}).settings)
     assert "hunter2" not in json.dumps(shown)
     assert shown["webhooks"]["pdu"]["headers"]["X-Rack"] == "7"
+
+
+def test_two_machines_are_not_switched_off_by_one_endpoint_that_cannot_tell_them_apart() -> None:
+    other = FOUR.replace("name: w1", "name: w2").replace("on/1", "on/2")
+    with pytest.raises(ConfigError) as found:
+        loaded(f"machines: [{FOUR}, {other}]")
+    assert str(found.value) == (
+        "config.yaml:1: machines[1].scale_down_endpoint = http://power/***: expected another endpoint than that of "
+        "machines[0] (config.yaml:1), or a webhook whose body or headers have ${machine}"
+    )
+    body = 'webhooks: {power: {body: \'{"machine": "${machine}"}\'}}'
+    assert len(loaded(f"machines: [{FOUR}, {other}]\n{body}").settings.machines) == 2
+
+
+KEY = "abcdef.0123456789abcdef"
+ONE = {
+    "A_NAME": "a",
+    "A_GPU_COUNT": "1",
+    "A_SCALE_UP_ENDPOINT": "http://p/on",
+    "A_SCALE_DOWN_ENDPOINT": "http://p/off",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"htp://p/hook/{KEY}"}),
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"p/hook/{KEY}"}),
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"http://p/{KEY}", "A_SCALE_DOWN_ENDPOINT": f"http://p/{KEY}"}),
+        (f'webhooks: {{a: {{body: \'{{"password": "{KEY}", ${{x}}}}\'}}}}', {}),
+        (f"node_groups:\n  g: {{instance_type: a, image: b, max_size: 1}}\nkubernetes: {KEY}", {}),
+        ("node_groups: {}", {"VERDA_CLIENT_SECRET_FILE": KEY}),
+        ("node_groups: {}", {"VERDA_CLIENT_SECRET_FILE": f'{{"secret": "{KEY}"}}'}),
+        (None, {"DATACRUNCH_CLUSTER_CONFIG_FILE": f'{{"token": "{KEY}"}}'}),
+    ],
+)
+def test_an_error_shows_nothing_that_may_be_a_credential(text: str | None, environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as found:
+        load("config.yaml" if text is not None else None, environ, text=text)
+    assert KEY not in str(found.value)
 
 
 def test_what_follows_the_question_mark_of_an_endpoint_is_shown_to_nobody() -> None:
