@@ -136,7 +136,7 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not seen.up or node is None:
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
-        if record.down_at and record.fall is not None and now >= record.down_at + DARK:
+        if record.down_at and may_fall(record, record.down_at) and now >= record.down_at + DARK:
             return off(record, now)  # it had come, and an earlier call has ended it
         if now <= record.wanted_at + switch.on_within:
             return record
