@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from controller.sandbox.cluster.ports import Port, clash, host_ports
 from controller.sandbox.cluster.quantity import amounts, thousandths
 from controller.sandbox.cluster.resources import Obj
 from controller.sandbox.cluster.selectors import Labels, meets
@@ -91,18 +92,6 @@ def selects_node(spec: Obj, name: str, labels: Labels) -> bool:
     return False
 
 
-def host_ports(spec: Obj) -> frozenset[tuple[str, int]]:
-    return frozenset(
-        (port.get("protocol", "TCP"), port["hostPort"])
-        for each in (
-            *(spec.get("containers") or ()),
-            *(c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"),
-        )
-        for port in each.get("ports") or ()
-        if port.get("hostPort")
-    )
-
-
 @dataclass(slots=True)
 class Placed:
     """A bound pod, as far as it takes room or others care where it is."""
@@ -110,8 +99,9 @@ class Placed:
     namespace: str
     labels: Labels
     requests: Amounts
-    ports: frozenset[tuple[str, int]]
+    ports: frozenset[Port]
     anti: list[Obj]
+    leaving: bool = False  # told to end: others are not spread over it any more
 
 
 @dataclass(slots=True)
@@ -124,7 +114,7 @@ class NodeRoom:
     unschedulable: bool = False
     allocatable: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
-    ports: dict[tuple[str, int], int] = field(default_factory=dict)
+    ports: dict[Port, int] = field(default_factory=dict)
     pods: dict[tuple[str, str], Placed] = field(default_factory=dict)
 
     def put(self, key: tuple[str, str], placed: Placed) -> None:
@@ -219,7 +209,7 @@ def refusals(
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"]
     if not selects_node(spec, room.name, room.labels):
         return [AFFINITY]
-    if any(port in room.ports for port in wish.ports):
+    if clash(wish.ports, room.ports):
         return [PORTS]
     short: list[str] = []
     for name, asked in wish.requests.items():
