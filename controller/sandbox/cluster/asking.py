@@ -20,8 +20,7 @@ def answers(
     neighbours = None
     if wish.near or wish.anti or wish.spread or any_anti:
         spaces = {
-            each["metadata"]["name"]: each["metadata"].get("labels") or {}
-            for each in store.every(NAMESPACES)
+            each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in store.every(NAMESPACES)
         }
         neighbours = Neighbours(wish, nodes.values(), any_anti, spaces)
     volumes = storage if storage.matters else None

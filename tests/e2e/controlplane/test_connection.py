@@ -81,7 +81,8 @@ def test_a_network_that_stands_still_for_longer_than_the_lease_buys_nothing_and_
 
 def test_a_slow_connection_only_slows_it_down(scene: Scene, proxy: Proxy) -> None:
     proxy.delay = 0.1
-    usual = {**PROMPT, "lease": None}  # the short one of other scenarios may be lost on a busy machine as well
+    # The short lease of other scenarios may be lost on a busy machine as well.
+    usual = {**PROMPT, "lease": None}
     controller = scene.controller(usual, kubeconfig=scene.kubeconfig_at(proxy.port))
     with running(controller):
         machine_for(scene, "first")

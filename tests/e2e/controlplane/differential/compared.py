@@ -41,9 +41,7 @@ class Both:
 
 
 class Comparison:
-    def __init__(
-        self, reality: Reality, expected: Expected = oracle.expected, who: str = "planner"
-    ) -> None:
+    def __init__(self, reality: Reality, expected: Expected = oracle.expected, who: str = "planner") -> None:
         self._reality, self._expected, self._who = reality, expected, who
         self._world: World | None = None
         self._listed: dict[str, list[Json]] = {}
