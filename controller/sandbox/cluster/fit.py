@@ -37,8 +37,8 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
-def effective_requests(spec: Obj) -> Amounts:
-    """What a pod takes from a node, its place among the pods included."""
+def of_containers(spec: Obj) -> Amounts:
+    """What the containers of a pod need together, each when it runs."""
     running: Amounts = {}
     for each in spec.get("containers") or ():
         running = _plus(running, amounts((each.get("resources") or {}).get("requests")))
@@ -51,7 +51,12 @@ def effective_requests(spec: Obj) -> Amounts:
             starting = _most(starting, sidecars)
         else:
             starting = _most(starting, _plus(own, sidecars))
-    total = _most(_plus(running, sidecars), starting)
+    return _most(_plus(running, sidecars), starting)
+
+
+def effective_requests(spec: Obj) -> Amounts:
+    """What a pod takes from a node, its place among the pods included."""
+    total = of_containers(spec)
     pod_level = (spec.get("resources") or {}).get("requests")
     if pod_level:
         total |= amounts(pod_level)
