@@ -93,6 +93,14 @@ def test_a_node_that_lacks_a_key_of_one_spread_counts_for_none(town: Town) -> No
     assert (where(town, "p"), where(town, "q")) == ("a", "a")
 
 
+def test_an_empty_selector_counts_nobody(town: Town) -> None:
+    town.add_node("a")
+    town.add_node("b", labels={"other": "yes"}, unschedulable=True)
+    for name in ("p", "q"):
+        town.add_pod(name, topologySpreadConstraints=[spread(HOST, labelSelector={})])
+    assert (where(town, "p"), where(town, "q")) == ("a", "a")
+
+
 def test_pods_that_are_leaving_are_not_spread_over(town: Town) -> None:
     for name in ("a", "b"):
         town.add_node(name)

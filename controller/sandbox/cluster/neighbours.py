@@ -2,9 +2,9 @@
 
 Worked out once per attempt, because each term speaks of whole topology domains. Quirks kept: company is a pod
 that all terms speak of; the first pod of a group that wants to be near itself may start anywhere; bound pods keep
-others off by their own anti-affinity; a spread counts neither pods that are leaving nor nodes that lack a key of
-another spread, and over fewer domains than `minDomains` it counts from zero. `namespaces` are the labels of all
-namespaces, for terms that choose by them.
+others off by their own anti-affinity; a spread counts neither pods that are leaving, nor anybody by an empty
+selector, nor nodes that lack a key of another spread; over fewer domains than `minDomains` it counts from zero.
+`namespaces` are the labels of all namespaces, for terms that choose by them.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ class Neighbours:
     def _counts(constraint: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> dict[str, int]:
         key, counts = constraint["topologyKey"], dict[str, int]()
         keys = {each["topologyKey"] for each in wish.spread}
+        counted = any((constraint.get("labelSelector") or {}).values())  # an empty selector counts nobody
         for room in rooms:
             if keys <= room.labels.keys() and _counted(constraint, wish, room):
-                here = sum(
+                here = counted and sum(
                     p.namespace == wish.namespace and not p.leaving and _alike(constraint, wish, p.labels)
                     for p in room.pods.values()
                 )
