@@ -262,6 +262,7 @@ class Scheduler:
         wanted["message"] = message
 
         def tell(pod: Obj) -> bool:
+            wanted["observedGeneration"] = pod["metadata"].get("generation", 1)
             held = pod["status"].get("conditions") or []
             if any(all(each.get(k) == v for k, v in wanted.items()) for each in held):
                 return False

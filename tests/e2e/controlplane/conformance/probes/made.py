@@ -59,7 +59,6 @@ def told(answer: Any) -> Any:
 
 
 TERM = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}
-BARE = {"topologyKey": HOST, "matchLabelKeys": ["rev"]}
 KEYED = TERM | {"matchLabelKeys": ["rev", "none"]}
 OTHER = TERM | {"mismatchLabelKeys": ["tier"]}
 REQUIRED, PREFERRED = (
@@ -87,12 +86,6 @@ PROBES = (
             )
             | {"metadata": {"name": "keyed", **LABELLED}},
             pick=fields("spec.affinity", "spec.topologySpreadConstraints", "message"),
-        ),
-        post(
-            PODS,
-            a_pod("bare", affinity={"podAffinity": {REQUIRED: [BARE]}})
-            | {"metadata": {"name": "bare", **LABELLED}},
-            pick=fields("code", "reason", "spec.affinity"),
         ),
     ),
     probe(
@@ -131,15 +124,24 @@ PROBES = (
             quiet=True,
         ),
         get(f"{PODS}/unplaced", until={"body.status.conditions.0.reason": "Unschedulable"}, pick=judged),
-        get(
-            f"{EVENTS}?fieldSelector=involvedObject.name=unplaced",
-            until={"body.items.0.reason": "FailedScheduling"},
-            pick=told,
-        ),
         delete(f"{PODS}/unplaced", quiet=True),
     ),
     probe(
-        "pods of a ReplicaSet and of a Job",
+        "what the scheduler tells of it",
+        post(
+            PODS,
+            a_pod("told", schedulerName="default-scheduler", nodeSelector={"no": "node-<tag>"}),
+            quiet=True,
+        ),
+        get(
+            f"{EVENTS}?fieldSelector=involvedObject.name=told",
+            until={"body.items.0.reason": "FailedScheduling"},
+            pick=told,
+        ),
+        delete(f"{PODS}/told", quiet=True),
+    ),
+    probe(
+        "the pod of a ReplicaSet",
         post(
             REPLICA_SETS,
             named(
@@ -151,6 +153,9 @@ PROBES = (
         get(f"{PODS}?labelSelector=app=rs", until={"body.items.0.kind": "<missing>",
             "body.items.0.spec.schedulerName": "nobody"}, pick=first),
         delete(f"{REPLICA_SETS}/makes-one", {"propagationPolicy": "Background"}, quiet=True),
+    ),
+    probe(
+        "the pod of a Job",
         post(JOBS, named("runs-one", spec={"template": pods_of("job", restartPolicy="Never")}), quiet=True),
         get(f"{PODS}?labelSelector=app=job", until={"body.items.0.spec.schedulerName": "nobody"}, pick=first),
         delete(f"{JOBS}/runs-one", {"propagationPolicy": "Background"}, quiet=True),
