@@ -11,7 +11,7 @@ from controller.domain.kube import Taint
 from controller.domain.plan import Plan, Retire
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
-from controller.domain.switching import Power, Switched
+from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.removal import UNSEEN
 from controller.fleet.switching.life import Seen, step
 from tests.fleet.fakes import make_node
@@ -576,7 +576,9 @@ async def test_a_call_that_acts_late_on_a_machine_whose_node_never_came_takes_no
 
 
 def test_gpus_are_waited_for_from_the_moment_on_at_which_what_brings_them_may_come() -> None:
-    rising = Switched(name="w1", power=Power.RISING, call="c", node_ready_at=10.0, may_fall_until=600.0)
+    rising = Switched(
+        name="w1", power=Power.RISING, call="c", node_ready_at=10.0, fall=Fall(since=0.0, until=600.0)
+    )
     seen = Seen(node=make_node("w1", 10.0, gpus=0), promised={"nvidia.com/gpu": 1})
     for now, power in ((620.0, Power.RISING), (1190.0, Power.RISING), (1201.0, Power.DRAINING)):
         assert step(rising, seen, switch("w1"), Deadlines(gpu=600.0), now).power is power

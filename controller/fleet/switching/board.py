@@ -23,6 +23,7 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
+from controller.fleet.switching.aftermath import abandoned, may_fall
 from controller.fleet.switching.driven import lacking_marks
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
@@ -34,7 +35,6 @@ from controller.planning.predict import gpu_resources
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
-_GOES_DOWN = 600.0  # after a call to one that left the settings: nobody says any more how long it may take
 
 
 class Switchboard:
@@ -163,22 +163,24 @@ class Switchboard:
         return self._ledger.switched.keys() - {switch.name for switch in self.switches}
 
     def _forget(self, name: str, now: float) -> None:
-        """It is no longer in the settings, and stays as it is; our taints go before its record does."""
-        record, node = self._ledger.switched[name], self._view.node(name)
-        if self._goes_down(record, node, now):
+        """It is no longer in the settings, and stays as it is; our taints go before its record does.
+
+        A call of ours may have its effect yet, and would take the power from whatever is bound there meanwhile.
+        """
+        node = self._view.node(name)
+        up = node is not None and node.ready
+        record = abandoned(self._ledger.switched[name], up, now)
+        waits = may_fall(record, now)
+        if record.power is Power.FALLING and waits:
             self.turning.call_off(name)  # before any call that was not made yet
-            return
-        if record.power is not Power.OFF:  # whatever is under way for it ends here
+        elif record.power is not Power.OFF:  # whatever is under way for it ends here
             log.info("a switched machine is no longer in the settings", extra={"machine": name})
-            self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
+            record = replace(off(record, now), call="", node_goes=False)
+        self._ledger.put_switched(record)
+        if waits:
+            return
         if not self.turning.marked(node) and not self.turning.running(name):
             self._ledger.drop_switched(name)
-
-    @staticmethod
-    def _goes_down(record: Switched, node: Node | None, now: float) -> bool:
-        """A call of ours may have its effect yet, and takes the power from whatever is bound there meanwhile."""
-        called = record.power is Power.FALLING and 0 <= now - record.called_at <= _GOES_DOWN
-        return called and node is not None and node.ready
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -222,15 +224,15 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                undrained = now < record.may_fall_until or (
-                    record.power is Power.FALLING and not record.drain_at
-                )
-                self.turning.taint(switch.name, seen.node, wanted, meanwhile=undrained)
+                undrained = record.power is Power.FALLING and not record.drain_at
+                meanwhile = wanted and (undrained or may_fall(record, now))
+                self.turning.taint(switch.name, seen.node, wanted, meanwhile=meanwhile)
             if self._driven and switch.delete_node and seen.node is not None:
                 self.turning.dress(seen.node, *lacking_marks(switch, seen.node))
         for name in self._left():
             if (node := self._view.node(name)) is not None:
-                closed = self._ledger.switched[name].power is Power.FALLING  # until it is forgotten
+                record = self._ledger.switched[name]
+                closed = record.power is Power.FALLING or may_fall(record, now)  # until it is forgotten
                 self.turning.taint(name, node, closed, meanwhile=closed)
 
     # -- what drivers ask for -------------------------------------------------------------------

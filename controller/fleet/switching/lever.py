@@ -96,7 +96,10 @@ class Lever:
         except TimeoutError:
             return None  # it is stored, and repeated with its key until its Node is silent
         record = self._by.ledger.switched.get(name)
-        if record is None or record.power is not Power.ON:
+        stayed = record is not None and (
+            record.power is Power.ON or (record.power is Power.RISING and not record.call)
+        )
+        if record is None or not stayed:
             return None
         return Explanation(
             record.reason or Reason.IN_USE, record.note or "something there needs it after all"
