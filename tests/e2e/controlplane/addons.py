@@ -1,7 +1,7 @@
 """The kinds of add-ons that the controller looks at, as definitions without a controller behind them.
 
 A real API server has none of these until somebody installs them. The native PodGroup is no add-on: the API
-server is started with it. Workloads are what 1.35 had in its place; later servers leave their version to whoever wants it.
+server is started with it.
 """
 
 from __future__ import annotations
@@ -15,28 +15,26 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from controller.cluster.groups import NATIVE, SYSTEMS
-from controller.cluster.kinds import POD_GROUPS, WORKLOADS, Kind
+from controller.cluster.kinds import POD_GROUPS
 
-KINDS = [*(kind for kind in POD_GROUPS if SYSTEMS[kind.group] != NATIVE), WORKLOADS]
-NAMES = {"podgroups": "PodGroup", "workloads": "Workload"}
-# Groups of Kubernetes itself are kept for what was agreed on.
-AGREED = {"api-approved.kubernetes.io": "unapproved, for tests"}
+VERSIONS = {kind.group: kind.api.rpartition("/")[2] for kind in POD_GROUPS if SYSTEMS[kind.group] != NATIVE}
 
 
-def definition(kind: Kind[Any]) -> dict[str, Any]:
+def definition(group: str) -> dict[str, Any]:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    name = NAMES[kind.plural]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.resource, "annotations": AGREED},
+        "metadata": {
+            "name": f"podgroups.{group}",
+        },
         "spec": {
-            "group": kind.group,
+            "group": group,
             "scope": "Namespaced",
-            "names": {"plural": kind.plural, "singular": name.lower(), "kind": name},
+            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
             "versions": [
                 {
-                    "name": kind.api.rpartition("/")[2],
+                    "name": VERSIONS[group],
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema},
@@ -48,24 +46,24 @@ def definition(kind: Kind[Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def gangs(admin: client.ApiClient) -> Iterator[None]:
-    """The gangs of all add-ons, served for as long as this lasts."""
+    """The PodGroups of all add-ons, served for as long as this lasts."""
     api = client.ApiextensionsV1Api(admin)
+    names = [f"podgroups.{group}" for group in VERSIONS]
     try:
-        for kind in KINDS:
-            api.create_custom_resource_definition(definition(kind))
-        _until(lambda: all(_listed(admin, kind) for kind in KINDS))
+        for group in VERSIONS:
+            api.create_custom_resource_definition(definition(group))
+        _until(lambda: all(_listed(admin, group) for group in VERSIONS))
         yield
     finally:
-        for kind in KINDS:
+        for name in names:
             with contextlib.suppress(ApiException):
-                api.delete_custom_resource_definition(kind.resource)
-        _until(lambda: not any(_listed(admin, kind) for kind in KINDS))
+                api.delete_custom_resource_definition(name)
+        _until(lambda: not any(_listed(admin, group) for group in VERSIONS))
 
 
-def _listed(admin: client.ApiClient, kind: Kind[Any]) -> bool:
-    group, _, version = kind.api.rpartition("/")
+def _listed(admin: client.ApiClient, group: str) -> bool:
     try:
-        client.CustomObjectsApi(admin).list_cluster_custom_object(group, version, kind.plural)
+        client.CustomObjectsApi(admin).list_cluster_custom_object(group, VERSIONS[group], "podgroups")
     except ApiException as error:
         if error.status == 404:
             return False
