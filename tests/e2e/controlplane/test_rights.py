@@ -163,36 +163,3 @@ def test_without_the_rules_for_optional_kinds_that_is_told_and_everything_else_g
     for resource in {right.resource for right in OPTIONAL}:
         assert said.count(f"{resource} cannot be read") == 1, resource
     scene.delete_pod("train")
-
-
-@pytest.mark.usefixtures("gangs")
-@pytest.mark.parametrize("verb", sorted({right.verb for right in OPTIONAL}))
-def test_without_any_one_rule_for_an_optional_kind_that_kind_is_told_and_no_other(
-    scene: Scene, plane: ControlPlane, admin: client.ApiClient, helm_bin: str, verb: str
-) -> None:
-    chart = access.rendered(helm_bin, "lacking")
-    rights = {number: right for number, right in enumerate(OPTIONAL) if right.verb == verb}
-
-    def told_without(number: int) -> set[str]:
-        objects = without(access.renamed(chart, "lacking", f"lacking-{number}"), rights[number])
-        access.create(admin, objects)
-        try:
-            path = access.kubeconfig(plane, admin, objects, scene.home / f"lacking-{number}.kubeconfig")
-            controller = scene.controller(name=f"lacking-{number}", kubeconfig=path)
-            with running(controller):
-                until("a kind is told", lambda: unread(controller))
-                time.sleep(1)  # others would be told by now
-                return unread(controller)
-        finally:
-            access.delete(admin, objects)
-
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        for right, told in zip(rights.values(), pool.map(told_without, rights), strict=True):
-            assert told == {right.resource}, right
-
-
-def unread(controller: Started) -> set[str]:
-    """The optional kinds that it says cannot be read."""
-    lines = list(controller.complaints)
-    kinds = {right.resource for right in OPTIONAL}
-    return {kind for kind in kinds if any(f"{kind} cannot be read" in line for line in lines)}
