@@ -58,6 +58,7 @@ class PowerServer:
     heard: list[Heard] = field(default_factory=list)
     powers: dict[str, str] = field(default_factory=dict)
     effects: list[tuple[str, bool, str]] = field(default_factory=list)  # machine, on, key
+    pieces: bool = False  # its answers come in two
     on_effect: Callable[[str, bool], None] = lambda _name, _on: None
     before: Callable[[str, bool], None] = lambda _name, _on: None
     on_wish: Callable[[str, bool], None] = lambda _name, _on: None  # a key that was not heard before
@@ -149,7 +150,10 @@ class PowerServer:
         if status == 429:
             to.send_header("Retry-After", "7")
         to.end_headers()
-        to.wfile.write(body.encode())
+        for piece in (body[:12], body[12:]) if self.pieces else (body,):
+            to.wfile.write(piece.encode())
+            if self.pieces:
+                self.released.wait(0.05)
 
     def _effect(self, name: str, on: bool, key: str) -> None:
         known = any(effect[2] == key for effect in self.effects)

@@ -19,6 +19,7 @@ from controller.config.values import Path
 
 MASK = "***"
 _SECRET = re.compile(r"secret|token|password|credential|api_?key", re.IGNORECASE)
+_KEY = re.compile(r"auth|cookie|\bkey\b|[-_]key\b|\bpass", re.IGNORECASE)
 _MOST = 60
 _PLAIN_AUTH = ("username", "algorithm", "server_name", "name", "timestamp_header", "file")
 
@@ -51,12 +52,19 @@ class ConfigError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+def names_secret(text: str) -> bool:
+    """Of a header or a body; both have customs of their own beside what settings are called."""
+    return bool(_SECRET.search(text) or _KEY.search(text))
+
+
 def is_secret(path: Path) -> bool:
     """Whether the last name on the path says so; what stands below `secret: {name, key}` is none.
 
     A text where a whole section with credentials belongs may be one of them.
     """
-    if path in (("verda",), ("join",)) or (len(path) == 2 and path[0] == "join"):
+    if path in (("verda",), ("join",), ("kubernetes",)) or (len(path) == 2 and path[0] == "join"):
+        return True
+    if "startupScriptEnv" in path:
         return True
     name = next((part for part in reversed(path) if isinstance(part, str)), "")
     if path[:1] == ("join",) and (path[2:3] == ("script",) or path[2:4] == ("token_from", "value")):
@@ -79,7 +87,20 @@ _NAME_AND_PASSWORD = re.compile(r"(?s)\A(\w+:[/\\]+|//)?.*@")
 
 def _is_address(path: Path) -> bool:
     """Also one whose beginning was forgotten."""
-    return bool(path) and str(path[-1]).endswith(("endpoint", "url"))
+    return bool(path) and str(path[-1]).lower().endswith(("endpoint", "url"))
+
+
+# Paths of these are as secret as what follows their `?`: hooks take their keys there.
+_HOOKS = ("endpoint", "script_url", "fetch_url")
+_BEHIND_THE_HOST = re.compile(r"(?s)\A((?:\w+:)?[/\\]*[^/\\]*[/\\]).+")
+_FILE = re.compile(
+    r"(?:~|\.{0,2})/[^\s{}\"]*|[\w.-]+\.(?:json|ya?ml|txt|env|conf|cfg|ini|sh|b64|pem|crt|key|token)"
+)
+
+
+def show_file(name: str) -> str:
+    """The name of a file in a message; what does not look like one may be what should stand in it."""
+    return name if _FILE.fullmatch(name) else MASK
 
 
 def show_value(path: Path, value: Any, raw: str | None = None) -> str:
@@ -95,9 +116,13 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
     if isinstance(value, bool):
         return raw or str(value).lower()
     text = str(value)
+    if path[:1] == ("webhooks",) and path[-1] == "body" and names_secret(text):
+        return MASK
     if "://" in text or _is_address(path):
         text = _NAME_AND_PASSWORD.sub(rf"\1{MASK}@", text)
         text = re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL)
+        if str(path[-1] if path else "").lower().endswith(_HOOKS):
+            text = _BEHIND_THE_HOST.sub(rf"\1{MASK}", text)
     if len(text) > _MOST:
         text = text[: _MOST - 1] + "…"
     return text if text and text.isprintable() and text == text.strip() else json.dumps(text)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import stat
 
-from controller.config.errors import ConfigError, Problem
+from controller.config.errors import ConfigError, Problem, show_file
 
 _LARGEST = 4_000_000
 
 
 def read_text(file: str, named_by: str = "") -> str:
     """`named_by`: the variable or flag that named the file."""
-    where = f"{named_by} ({file})" if named_by else file
+    where = f"{named_by} ({show_file(file)})" if named_by else file
     try:
         with open(file, "rb") as stream:
             content = stream.read(_LARGEST + 1)

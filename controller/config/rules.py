@@ -165,6 +165,7 @@ def _machines(tree: Tree) -> Iterator[Problem]:
     pools = {str(pool.get("name")): path for path, pool in _entries(tree, ("pools",))}
     entries = tree.get(("webhooks",))
     names = list(entries) if isinstance(entries, dict) else []
+    switches_off: dict[str, Path] = {}
     for path, machine in _entries(tree, ("machines",)):
         name, wanted = machine.get("name"), machine.get("webhook")
         if isinstance(name, str) and name in pools:
@@ -179,17 +180,29 @@ def _machines(tree: Tree) -> Iterator[Problem]:
             yield _missing(tree, (*path, "webhook"), expected)
         yield from _taints(tree, (*path, "taints"))
         pair = [machine.get("scale_up_endpoint"), machine.get("scale_down_endpoint")]
-        if isinstance(pair[0], str) and pair[0] == pair[1] and not _tells_on_from_off(entries, wanted, names):
+        says = _said(entries, wanted, names)
+        if isinstance(pair[0], str) and pair[0] == pair[1] and "${action}" not in says:
             expected = (
                 "another endpoint than scale_up_endpoint, or a webhook whose body or headers have ${action}"
             )
             yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
+        if isinstance(pair[1], str) and "${machine}" not in says:
+            first = switches_off.setdefault(pair[1], path)
+            if (
+                first != path and tree.get((*first, "name")) != name
+            ):  # one that is idle would take the power from the other
+                expected = (
+                    f"another endpoint than that of {show_path(first)} ({tree.places.of(first)}), or a webhook whose "
+                    "body or headers have ${machine}"
+                )
+                yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
 
 
-def _tells_on_from_off(entries: Any, wanted: Any, names: list[str]) -> bool:
+def _said(entries: Any, wanted: Any, names: list[str]) -> str:
+    """What a call to a machine's endpoint says beside its address."""
     known = isinstance(entries, dict) and isinstance(wanted, str) and wanted in names
     entry = entries[wanted] if known else None
-    return isinstance(entry, dict) and "${action}" in f"{entry.get('body')} {entry.get('headers')}"
+    return f"{entry.get('body')} {entry.get('headers')}" if isinstance(entry, dict) else ""
 
 
 def _webhooks(tree: Tree) -> Iterator[Problem]:

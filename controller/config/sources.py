@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controller.config.errors import Places, Problem
+from controller.config.errors import Places, Problem, show_file
 from controller.config.paths import (
     PREFIX,
     Shape,
@@ -221,7 +221,7 @@ def apply_credentials(tree: Tree, environ: Mapping[str, str], warnings: list[str
             if from_file:
                 content, problem = read_credential(from_file)
                 if problem:
-                    problems.append(Problem(f"verda.{key}", from_file, problem, f"{name}_FILE"))
+                    problems.append(Problem(f"verda.{key}", show_file(from_file), problem, f"{name}_FILE"))
                 else:
                     found.append((f"{name}_FILE", content))
         if not found:

@@ -268,6 +268,12 @@ async def test_what_is_told_names_the_host_and_no_secret(
     assert SECRET not in told
 
 
+async def test_a_status_that_comes_in_pieces_is_understood(server: PowerServer) -> None:
+    server.pieces, server.powers["w1"] = True, "on"
+    async with One(server.url) as endpoints:
+        assert await endpoints.ask("w1") == "on"
+
+
 async def test_a_status_that_never_ends_is_given_up(server: PowerServer) -> None:
     server.powers["w1"] = "on" * 100_000
     async with One(server.url) as endpoints:

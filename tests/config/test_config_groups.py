@@ -82,7 +82,7 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
     ({k: v for k, v in ONE.items() if not k.endswith("_COUNT")}, ["GPU_NODE_1_GPU_COUNT", "GPU_NODE_1_NAME", "half a group"]),
     (ONE | {"GPU_NODE_1_GPU_COUNT": ""}, ["GPU_NODE_1_GPU_COUNT", "half a group"]),
     (ONE | {"GPU_NODE_1_GPU_COUNT": "four"}, ["GPU_NODE_1_GPU_COUNT", "gpu_count = four", "whole number"]),
-    (ONE | {"GPU_NODE_1_SCALE_UP_ENDPOINT": "power/on"}, ["GPU_NODE_1_SCALE_UP_ENDPOINT", "power/on", "URL"]),
+    (ONE | {"GPU_NODE_1_SCALE_UP_ENDPOINT": "power/on"}, ["GPU_NODE_1_SCALE_UP_ENDPOINT", "power/***", "URL"]),
     (ONE | renamed(ONE, "GPU_NODE_1", "OTHER"), ["gpu-worker-1", "a name of its own"]),
     ({k: v for k, v in POOL.items() if k != "A_MAX"}, ["A_MAX", "A_NAME, A_INSTANCE_TYPES are there", "half a group"]),
     (POOL | {"A_MAX": "some"}, ["A_MAX", "max = some", "whole number"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,8 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         (f"machines: [{FOUR[:-1]}, webhook: powr}}]\nwebhooks: {{power: {{}}}}", "did you mean power?"),
         (f"machines: [{FOUR}]\nwebhooks: {{a: {{}}, b: {{}}}}", "machines[0].webhook: expected the name of an entry under webhooks: a, b"),
         (FOUR.replace("off/1", "on/1").join(["machines: [", "]"]), "expected another endpoint than scale_up_endpoint"),
+        (FOUR.replace("power/on", "power:99999/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
+        (FOUR.replace("power/on", "power:x/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
         (f"machines: [{FOUR.replace('gpu_count: 4', 'gpu_count: 0')}]", "machines[0].gpu_count = 0: expected a whole number from 1"),
         ("webhooks: {p: {auth: {bearer: hunter2}}}", "webhooks.p.auth.bearer = ***: expected {secret: {name, key}} or {file: /path}"),
         ("webhooks: {p: {auth: {bearer: {file: /a, secret: {name: a, key: b}}}}}", "expected either {secret: {name, key}} or {file: /path}"),
@@ -97,7 +100,7 @@ def test_one_endpoint_for_both_is_fine_where_the_call_says_which() -> None:
 def test_credentials_over_http_are_warned_of() -> None:
     text = f"machines: [{FOUR}]\nwebhooks: {{power: {{auth: {{bearer: {{file: /run/token}}}}}}}}"
     assert loaded(text).warnings == [
-        "config.yaml:1: machines[0].scale_up_endpoint = http://power/on/1: http sends the credentials in clear"
+        "config.yaml:1: machines[0].scale_up_endpoint = http://power/***: http sends the credentials in clear"
     ]
 
 
@@ -114,6 +117,65 @@ webhooks:
     assert load_dict(show(first)).settings.model_dump(exclude={"verda"}) == first.model_dump(
         exclude={"verda"}
     )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"headers": {"X-Rack": "7", "X-Pass": "hunter2"}},
+        {"headers": {"X-Rack": "7", "X-Auth": "hunter2"}},
+        {"headers": {"X-Rack": "7", "X-Api-Key": "hunter2"}},
+        {"headers": {"X-Rack": "7"}, "body": '{"key": "hunter2", "outlet": 1}'},
+        {"headers": {"X-Rack": "7"}, "body": "user=pdu&pass=hunter2"},
+    ],
+)
+def test_a_credential_in_a_header_or_a_body_is_shown_to_nobody(entry: dict[str, Any]) -> None:
+    """They belong under auth, and some people write them there all the same."""
+    machine = {"name": "w1", "gpu_count": 1, "scale_up_endpoint": "https://pdu/on",
+               "scale_down_endpoint": "https://pdu/off"}  # fmt: skip
+    shown = show(load_dict({"machines": [machine], "webhooks": {"pdu": entry}}).settings)
+    assert "hunter2" not in json.dumps(shown)
+    assert shown["webhooks"]["pdu"]["headers"]["X-Rack"] == "7"
+
+
+def test_two_machines_are_not_switched_off_by_one_endpoint_that_cannot_tell_them_apart() -> None:
+    other = FOUR.replace("name: w1", "name: w2").replace("on/1", "on/2")
+    with pytest.raises(ConfigError) as found:
+        loaded(f"machines: [{FOUR}, {other}]")
+    assert str(found.value) == (
+        "config.yaml:1: machines[1].scale_down_endpoint = http://power/***: expected another endpoint than that of "
+        "machines[0] (config.yaml:1), or a webhook whose body or headers have ${machine}"
+    )
+    body = 'webhooks: {power: {body: \'{"machine": "${machine}"}\'}}'
+    assert len(loaded(f"machines: [{FOUR}, {other}]\n{body}").settings.machines) == 2
+
+
+KEY = "abcdef.0123456789abcdef"
+ONE = {
+    "A_NAME": "a",
+    "A_GPU_COUNT": "1",
+    "A_SCALE_UP_ENDPOINT": "http://p/on",
+    "A_SCALE_DOWN_ENDPOINT": "http://p/off",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "environ"),
+    [
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"htp://p/hook/{KEY}"}),
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"p/hook/{KEY}"}),
+        (None, ONE | {"A_SCALE_UP_ENDPOINT": f"http://p/{KEY}", "A_SCALE_DOWN_ENDPOINT": f"http://p/{KEY}"}),
+        (f'webhooks: {{a: {{body: \'{{"password": "{KEY}", ${{x}}}}\'}}}}', {}),
+        (f"node_groups:\n  g: {{instance_type: a, image: b, max_size: 1}}\nkubernetes: {KEY}", {}),
+        ("node_groups: {}", {"VERDA_CLIENT_SECRET_FILE": KEY}),
+        ("node_groups: {}", {"VERDA_CLIENT_SECRET_FILE": f'{{"secret": "{KEY}"}}'}),
+        (None, {"DATACRUNCH_CLUSTER_CONFIG_FILE": f'{{"token": "{KEY}"}}'}),
+    ],
+)
+def test_an_error_shows_nothing_that_may_be_a_credential(text: str | None, environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as found:
+        load("config.yaml" if text is not None else None, environ, text=text)
+    assert KEY not in str(found.value)
 
 
 def test_what_follows_the_question_mark_of_an_endpoint_is_shown_to_nobody() -> None:

@@ -90,7 +90,7 @@ class HttpEndpoints:
                     log.info("status endpoint", extra={"machine": machine, "status": answer.status})
                     return ""
                 async with asyncio.timeout(target.way.timeout):
-                    return power_of(target.way, await answer.content.read(_LONGEST_STATUS))
+                    return power_of(target.way, await _whole(answer.content))
         except (Unreadable, aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
             log.info("status endpoint", extra={"machine": machine, "error": _words(error)})
             return ""
@@ -139,6 +139,14 @@ class HttpEndpoints:
             self._contexts.clear()
             self._contexts[parts] = await asyncio.to_thread(_context, *parts)
         return keys, self._contexts[parts]
+
+
+async def _whole(content: aiohttp.StreamReader) -> bytes:
+    """It may come in pieces. A text that is longer than any status is cut."""
+    text = b""
+    while len(text) < _LONGEST_STATUS and (piece := await content.read(_LONGEST_STATUS - len(text))):
+        text += piece
+    return text
 
 
 def _for_header(what: str, text: str) -> str:

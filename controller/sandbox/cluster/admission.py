@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 
-from controller.sandbox.cluster import defaults, pod_rules
+from controller.sandbox.cluster import defaults, pod_rules, volumes
 from controller.sandbox.cluster.errors import Cause, invalid, invalid_as
 from controller.sandbox.cluster.pod_rules import NOT_READY
 from controller.sandbox.cluster.resources import (
@@ -21,6 +21,7 @@ from controller.sandbox.cluster.resources import (
     NODES,
     PODS,
     SECRETS,
+    STORAGE_CLASSES,
     VOLUMES,
     Obj,
     Resource,
@@ -65,6 +66,9 @@ def on_create(store: Store, resource: Resource, obj: Obj, *, through: Resource |
         held = obj["metadata"].setdefault("finalizers", [])
         if PROTECTED[resource] not in held:
             held.append(PROTECTED[resource])
+        if resource is CLAIMS and obj["spec"].get("storageClassName") is None:
+            usual = volumes.default_class(store.every(STORAGE_CLASSES))
+            obj["spec"] |= {"storageClassName": usual} if usual else {}
     causes = metadata.new_metadata(resource, obj)
     if resource is EVENTS:
         causes += events.event_causes(obj, newer=_newer(through))

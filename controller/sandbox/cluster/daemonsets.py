@@ -44,7 +44,7 @@ class DaemonSets:
             if runs or (stays and name in by_node):
                 wanted.add(name)
             if runs and name not in by_node:
-                self.maker.make(DAEMON_SETS, owner, {"controller-revision-hash": revision(owner)}, _pin(name))
+                self.maker.make(DAEMON_SETS, owner, _labels(owner), _pin(name))
         for node, pod in by_node.items():
             if node not in wanted and not pod["metadata"].get("deletionTimestamp"):
                 self.maker.store.delete(PODS, key_of(pod))
@@ -59,6 +59,13 @@ class DaemonSets:
         self.maker.write(
             DAEMON_SETS, owner, status | {"numberAvailable": ready, "numberUnavailable": len(wanted) - ready}
         )
+
+
+def _labels(owner: Obj) -> dict[str, str]:
+    """Of the template's revision, by its sum and by its number."""
+    number = (owner["metadata"].get("annotations") or {}).get("deprecated.daemonset.template.generation")
+    labels = {"controller-revision-hash": revision(owner)}
+    return labels | ({"pod-template-generation": number} if number else {})
 
 
 def _daemon_wanted(owner: Obj, node: Obj) -> tuple[bool, bool]:

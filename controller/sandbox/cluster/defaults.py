@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.sandbox.cluster.fit import of_containers
+from controller.sandbox.cluster.quantity import written
 from controller.sandbox.cluster.resources import (
     CRON_JOBS,
     DAEMON_SETS,
@@ -25,6 +27,7 @@ from controller.sandbox.cluster.resources import (
 )
 
 MODE = 0o644
+OF_PODS = ("cpu", "memory")  # what pods may ask for as a whole, hugepages apart
 STATIC: dict[str, dict[str, Any]] = {
     "core.PodSpec": {
         "restartPolicy": "Always",
@@ -175,6 +178,18 @@ def _pod(spec: Obj) -> None:
         resources = each["resources"]
         if resources.get("limits"):
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    if (spec.get("resources") or {}).get("limits"):
+        _whole(spec, spec["resources"])
+
+
+def _whole(spec: Obj, resources: Obj) -> None:
+    """A pod's own limits bring requests of its own along: those of its containers, else the limits."""
+    told = resources.get("requests") or {}
+    summed = {name: written(value) for name, value in of_containers(spec).items()}
+    every = {**resources["limits"], **summed, **told}
+    resources["requests"] = {
+        name: value for name, value in every.items() if name in OF_PODS or name.startswith("hugepages-")
+    }
 
 
 def _service(spec: Obj) -> None:

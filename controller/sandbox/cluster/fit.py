@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from controller.sandbox.cluster.ports import Port, clash, host_ports
 from controller.sandbox.cluster.quantity import amounts, thousandths
 from controller.sandbox.cluster.resources import Obj
 from controller.sandbox.cluster.selectors import Labels, meets
@@ -36,8 +37,8 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
-def effective_requests(spec: Obj) -> Amounts:
-    """What a pod takes from a node, its place among the pods included."""
+def of_containers(spec: Obj) -> Amounts:
+    """What the containers of a pod need together, each when it runs."""
     running: Amounts = {}
     for each in spec.get("containers") or ():
         running = _plus(running, amounts((each.get("resources") or {}).get("requests")))
@@ -50,7 +51,12 @@ def effective_requests(spec: Obj) -> Amounts:
             starting = _most(starting, sidecars)
         else:
             starting = _most(starting, _plus(own, sidecars))
-    total = _most(_plus(running, sidecars), starting)
+    return _most(_plus(running, sidecars), starting)
+
+
+def effective_requests(spec: Obj) -> Amounts:
+    """What a pod takes from a node, its place among the pods included."""
+    total = of_containers(spec)
     pod_level = (spec.get("resources") or {}).get("requests")
     if pod_level:
         total |= amounts(pod_level)
@@ -91,18 +97,6 @@ def selects_node(spec: Obj, name: str, labels: Labels) -> bool:
     return False
 
 
-def host_ports(spec: Obj) -> frozenset[tuple[str, int]]:
-    return frozenset(
-        (port.get("protocol", "TCP"), port["hostPort"])
-        for each in (
-            *(spec.get("containers") or ()),
-            *(c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"),
-        )
-        for port in each.get("ports") or ()
-        if port.get("hostPort")
-    )
-
-
 @dataclass(slots=True)
 class Placed:
     """A bound pod, as far as it takes room or others care where it is."""
@@ -110,8 +104,9 @@ class Placed:
     namespace: str
     labels: Labels
     requests: Amounts
-    ports: frozenset[tuple[str, int]]
+    ports: frozenset[Port]
     anti: list[Obj]
+    leaving: bool = False  # told to end: others are not spread over it any more
 
 
 @dataclass(slots=True)
@@ -124,7 +119,7 @@ class NodeRoom:
     unschedulable: bool = False
     allocatable: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
-    ports: dict[tuple[str, int], int] = field(default_factory=dict)
+    ports: dict[Port, int] = field(default_factory=dict)
     pods: dict[tuple[str, str], Placed] = field(default_factory=dict)
 
     def put(self, key: tuple[str, str], placed: Placed) -> None:
@@ -219,7 +214,7 @@ def refusals(
             return [f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value') or ''}}}"]
     if not selects_node(spec, room.name, room.labels):
         return [AFFINITY]
-    if any(port in room.ports for port in wish.ports):
+    if clash(wish.ports, room.ports):
         return [PORTS]
     short: list[str] = []
     for name, asked in wish.requests.items():

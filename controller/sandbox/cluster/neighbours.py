@@ -1,9 +1,10 @@
 """Who is near a pod: required pod affinity and anti-affinity, and topology spread, pure.
 
-Worked out once per attempt, because each term speaks of whole topology domains. Quirks kept: the first
-pod of a group that wants to be near itself may start anywhere; bound pods keep others off by their own
-anti-affinity; a spread over fewer domains than `minDomains` counts from zero. `namespaces` are the labels
-of all namespaces, for terms that choose by them.
+Worked out once per attempt, because each term speaks of whole topology domains. Quirks kept: company is a pod
+that all terms speak of; the first pod of a group that wants to be near itself may start anywhere; bound pods keep
+others off by their own anti-affinity; a spread counts neither pods that are leaving, nor anybody by an empty
+selector, nor nodes that lack a key of another spread; over fewer domains than `minDomains` it counts from zero.
+`namespaces` are the labels of all namespaces, for terms that choose by them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ class Neighbours:
         namespaces: Mapping[str, Labels] | None = None,
     ) -> None:
         self._spaces = namespaces or {}
-        self.near = [self._domains(term, wish, rooms) for term in wish.near]
-        self.anti = [self._domains(term, wish, rooms) for term in wish.anti]
+        self.near = [self._domains(term, wish.near, wish, rooms) for term in wish.near]
+        # The first pod of a group that wants to be near itself may start anywhere.
+        self._starts = not any(self.near) and all(
+            _speaks_of(term, wish.namespace, wish.namespace, wish.labels, self._spaces) for term in wish.near
+        )
+        self.anti = [self._domains(term, [term], wish, rooms) for term in wish.anti]
         self.kept_off: set[tuple[str, str]] = set()  # (topology key, value) where others refuse the wish
         if any_anti:
             for room in rooms:
@@ -49,14 +54,15 @@ class Neighbours:
                             self.kept_off.add((key, room.labels[key]))
         self.spread = [self._counts(each, wish, rooms) for each in wish.spread]
 
-    def _domains(self, term: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> set[str]:
+    def _domains(self, term: Obj, meant: list[Obj], wish: Wish, rooms: Iterable[NodeRoom]) -> set[str]:
+        """Where there are pods that all of `meant` speak of."""
         key = term.get("topologyKey", "")
         return {
             room.labels[key]
             for room in rooms
             if key in room.labels
             and any(
-                _speaks_of(term, wish.namespace, p.namespace, p.labels, self._spaces)
+                all(_speaks_of(each, wish.namespace, p.namespace, p.labels, self._spaces) for each in meant)
                 for p in room.pods.values()
             )
         }
@@ -64,10 +70,12 @@ class Neighbours:
     @staticmethod
     def _counts(constraint: Obj, wish: Wish, rooms: Iterable[NodeRoom]) -> dict[str, int]:
         key, counts = constraint["topologyKey"], dict[str, int]()
+        keys = {each["topologyKey"] for each in wish.spread}
+        counted = any((constraint.get("labelSelector") or {}).values())  # an empty selector counts nobody
         for room in rooms:
-            if key in room.labels and _counted(constraint, wish, room):
-                here = sum(
-                    p.namespace == wish.namespace and _alike(constraint, wish, p.labels)
+            if keys <= room.labels.keys() and _counted(constraint, wish, room):
+                here = counted and sum(
+                    p.namespace == wish.namespace and not p.leaving and _alike(constraint, wish, p.labels)
                     for p in room.pods.values()
                 )
                 counts[room.labels[key]] = counts.get(room.labels[key], 0) + here
@@ -85,11 +93,7 @@ class Neighbours:
                 return SPREAD
         for term, domains in zip(wish.near, self.near, strict=True):
             value = room.labels.get(term.get("topologyKey", ""))
-            # The first pod of a group that wants to be near itself may start anywhere.
-            alone = not domains and _speaks_of(
-                term, wish.namespace, wish.namespace, wish.labels, self._spaces
-            )
-            if value is None or (value not in domains and not alone):
+            if value is None or (value not in domains and not self._starts):
                 return NEAR
         for term, domains in zip(wish.anti, self.anti, strict=True):
             if room.labels.get(term.get("topologyKey", "")) in domains:

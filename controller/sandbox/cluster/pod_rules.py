@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from controller.sandbox.cluster import label_keys
 from controller.sandbox.cluster.errors import forbidden
 from controller.sandbox.cluster.quantity import thousandths
 from controller.sandbox.cluster.resources import (
@@ -32,6 +33,7 @@ def admit(store: Store, pod: Obj) -> None:
     _priority(store, spec, meta["name"])
     add_tolerations(spec)
     _runtime_class(store, spec, meta["name"])
+    label_keys.write_out(pod)
 
 
 def first_status(store: Store, pod: Obj) -> Obj:

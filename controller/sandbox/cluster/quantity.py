@@ -63,3 +63,8 @@ def canonical(quantity: Any) -> str:
 
 def amounts(quantities: Any) -> dict[str, int]:
     return {name: thousandths(value) for name, value in (quantities or {}).items()}
+
+
+def written(amount: int) -> str:
+    """A sum of thousandths, in binary steps where it has any."""
+    return canonical(f"{amount // 1024000}Ki" if amount % 1024000 == 0 else f"{amount}m")

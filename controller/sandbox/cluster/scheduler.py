@@ -8,11 +8,11 @@ ask for the same are refused together. No preemption.
 from __future__ import annotations
 
 import heapq
-import json
 from collections import deque
 from typing import Any
 
 from controller.sandbox.cluster.agenda import Agenda
+from controller.sandbox.cluster.asking import answers, signature
 from controller.sandbox.cluster.binding import assign
 from controller.sandbox.cluster.conditions import set_condition
 from controller.sandbox.cluster.errors import ApiError
@@ -24,14 +24,21 @@ from controller.sandbox.cluster.fit import (
     could_help,
     effective_requests,
     explain,
-    host_ports,
-    refusals,
 )
-from controller.sandbox.cluster.neighbours import Neighbours
+from controller.sandbox.cluster.ports import host_ports
 from controller.sandbox.cluster.recorder import Recorder
-from controller.sandbox.cluster.resources import CLAIMS, CSI_NODES, NAMESPACES, NODES, PODS, VOLUMES, Obj
+from controller.sandbox.cluster.resources import (
+    CLAIMS,
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Obj,
+)
 from controller.sandbox.cluster.shelf import Change, Key
-from controller.sandbox.cluster.storage import CLASSES, Storage
+from controller.sandbox.cluster.storage import Storage
 from controller.sandbox.cluster.store import Store
 
 NAME = "default-scheduler"
@@ -54,7 +61,7 @@ class Scheduler:
         self._cycle: dict[str, str] = {}  # signature -> refusal, while nothing was freed
         store.follow(NODES, self._node_changed)
         store.follow(PODS, self._pod_changed)
-        for each in (CLAIMS, VOLUMES, CLASSES, CSI_NODES, NAMESPACES):
+        for each in (CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES, NAMESPACES):
             store.follow(each, lambda change: self._retry())
 
     # ---- following the store
@@ -97,11 +104,13 @@ class Scheduler:
         before = change.before
         if node and before is not None and before.node == node and key in self._room(node).pods:
             # Most changes of a bound pod are its status; only the end of it matters here.
-            if b'"Succeeded"' in change.item.raw or b'"Failed"' in change.item.raw:
-                if (change.new.get("status") or {}).get("phase") in FINISHED:
-                    self._free(key, node)
-            elif change.before is not None and change.before.labels != change.item.labels:
-                self.rooms[node].pods[key].labels = change.item.labels
+            over = b'"Succeeded"' in change.item.raw or b'"Failed"' in change.item.raw
+            if over and (change.new.get("status") or {}).get("phase") in FINISHED:
+                self._free(key, node)
+                return
+            placed = self.rooms[node].pods[key]
+            placed.labels = change.item.labels
+            placed.leaving = placed.leaving or _leaves(change)
             return
         pod = change.new
         if (pod.get("status") or {}).get("phase") in FINISHED:
@@ -138,7 +147,8 @@ class Scheduler:
             "requiredDuringSchedulingIgnoredDuringExecution"
         ) or []
         labels = pod["metadata"].get("labels") or {}
-        room.put(key, Placed(key[0], labels, effective_requests(spec), host_ports(spec), anti))
+        leaving = "deletionTimestamp" in pod["metadata"]
+        room.put(key, Placed(key[0], labels, effective_requests(spec), host_ports(spec), anti, leaving))
         self._anti += bool(anti)
         if self.refused:
             self._retry_near()
@@ -192,14 +202,14 @@ class Scheduler:
     def _try(self, key: Key, pod: Obj, since: tuple[int, str]) -> None:
         storage = Storage(self.store, pod)
         alike = not storage.refusal and not storage.matters  # what one pod is told, others like it are told
-        signature = _signature(pod)
-        message = self._everywhere(storage.refusal) or (self._cycle.get(signature) if alike else None)
+        sort = signature(pod)
+        message = self._everywhere(storage.refusal) or (self._cycle.get(sort) if alike else None)
         chosen: NodeRoom | None = None
         if message is None:
             chosen, message = self._choose(Wish(pod), storage)
         if chosen is None:
             if alike:
-                self._cycle[signature] = message
+                self._cycle[sort] = message
             self.refused[key] = since
             self._refuse(key, message)
             return
@@ -214,29 +224,28 @@ class Scheduler:
         self.recorder.tell(PODS, bound, "Scheduled", text, NAME)
 
     def _choose(self, wish: Wish, storage: Storage) -> tuple[NodeRoom | None, str]:
-        wanted = wish.near or wish.anti or wish.spread or self._anti
-        neighbours = None
-        if wanted:
-            spaces = {
-                each["metadata"]["name"]: each["metadata"].get("labels") or {}
-                for each in self.store.every(NAMESPACES)
-            }
-            neighbours = Neighbours(wish, self.nodes.values(), self._anti > 0, spaces)
         reasons: dict[str, int] = {}
         helped = 0
         best: tuple[int, float, str] | None = None
-        for name, room in self.nodes.items():
-            refused = refusals(wish, room, neighbours, storage if storage.matters else None)
+        for room, refused in answers(self.store, self.nodes, wish, storage, any_anti=self._anti > 0):
             for reason in refused:
                 reasons[reason] = reasons.get(reason, 0) + 1
             if refused:
                 helped += could_help(refused, wish, room)
             else:
-                better = (room.unwelcome(wish), -room.free_share(), name)
+                better = (room.unwelcome(wish), -room.free_share(), room.name)
                 best = better if best is None else min(best, better)
         if best is not None:
             return self.nodes[best[2]], ""
         return None, explain(reasons, helped, len(self.nodes))
+
+    def fitting(self, pod: Obj) -> frozenset[str]:
+        """Every node that would take the pod now."""
+        storage = Storage(self.store, pod)
+        if storage.refusal:
+            return frozenset()
+        asked = answers(self.store, self.nodes, Wish(pod), storage, any_anti=self._anti > 0)
+        return frozenset(room.name for room, refused in asked if not refused)
 
     def _everywhere(self, text: str) -> str | None:
         """The message where a reason holds for every node."""
@@ -253,6 +262,7 @@ class Scheduler:
         wanted["message"] = message
 
         def tell(pod: Obj) -> bool:
+            wanted["observedGeneration"] = pod["metadata"].get("generation", 1)
             held = pod["status"].get("conditions") or []
             if any(all(each.get(k) == v for k, v in wanted.items()) for each in held):
                 return False
@@ -265,12 +275,5 @@ class Scheduler:
             self.recorder.tell(PODS, pod, "FailedScheduling", message, NAME, warning=True)
 
 
-def _signature(pod: Obj) -> str:
-    """Pods of one signature get one answer from one state of the cluster."""
-    spec = pod["spec"]
-    parts = [spec.get(k) for k in ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")]
-    parts += [spec.get("overhead"), sorted(effective_requests(spec).items()), sorted(host_ports(spec))]
-    if spec.get("affinity") or spec.get("topologySpreadConstraints"):
-        parts += [pod["metadata"]["namespace"]]
-    # Labels matter to the anti-affinity of others.
-    return json.dumps([parts, pod["metadata"]["namespace"], pod["metadata"].get("labels")], sort_keys=True)
+def _leaves(change: Change) -> bool:
+    return b'"deletionTimestamp"' in change.item.raw and bool(change.new["metadata"].get("deletionTimestamp"))

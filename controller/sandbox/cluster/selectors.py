@@ -18,6 +18,7 @@ LabelTest = Callable[[Labels], bool]
 Wanted = tuple[str, str, frozenset[str]]
 
 _TOKENS = re.compile(r"\s*(?:(==|!=|[!=<>(),])|([^\s!=<>(),]+))")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}")
 _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": "In", "notin": "NotIn"}
 _NAMED = "in, notin, =, ==, !=, gt, lt"
 
@@ -142,12 +143,17 @@ def _meets(labels: Labels, key: str, operator: str, values: frozenset[str]) -> b
     if operator in ("Exists", "DoesNotExist"):
         return (key in labels) == (operator == "Exists")
     if operator in ("Gt", "Lt"):
-        try:
-            left, right = int(labels[key]), int(next(iter(values)))
-        except (KeyError, ValueError, StopIteration):
+        left, right = _number(labels.get(key, "")), _number(next(iter(values), ""))
+        if left is None or right is None:
             return False
         return left > right if operator == "Gt" else left < right
     return False
+
+
+def _number(text: str) -> int | None:
+    """As Go reads it: 64 bits, and no more than digits behind a sign."""
+    found = int(text) if _INTEGER.fullmatch(text) else None
+    return found if found is not None and -(2**63) <= found < 2**63 else None
 
 
 def meets(labels: Labels, requirements: list[Obj]) -> bool:

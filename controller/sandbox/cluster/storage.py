@@ -8,15 +8,29 @@ volume is made when its pod is looked at. A class that does not wait is bound by
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from controller.sandbox.cluster.fit import NodeRoom
-from controller.sandbox.cluster.quantity import thousandths
-from controller.sandbox.cluster.resources import BY_NAME, CLAIMS, CSI_NODES, PODS, VOLUMES, Obj
-from controller.sandbox.cluster.selectors import meets
+from controller.sandbox.cluster.resources import (
+    CLAIMS,
+    CSI_NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Obj,
+)
 from controller.sandbox.cluster.store import Store
+from controller.sandbox.cluster.volumes import (
+    allowed,
+    asked,
+    default_class,
+    in_zone,
+    kept,
+    made_for,
+    reaches,
+    size,
+    suits,
+)
 
-CLASSES = BY_NAME["storage.k8s.io", "storageclasses"]
 CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
@@ -24,8 +38,7 @@ FULL = "node(s) exceed max volume count"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 IN_USE = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-ZONE = "topology.kubernetes.io/zone"
-DEFAULT = "storageclass.kubernetes.io/is-default-class"
+ZONES_DIFFER = "node(s) had no available volume zone"
 
 
 class Storage:
@@ -67,15 +80,12 @@ class Storage:
         return name
 
     def _default_class(self) -> str:
-        classes = self._store.every(CLASSES)
-        marked = [c for c in classes if (c["metadata"].get("annotations") or {}).get(DEFAULT) == "true"]
-        newest = sorted(marked, key=lambda c: (c["metadata"]["creationTimestamp"], c["metadata"]["name"]))
-        return newest[-1]["metadata"]["name"] if newest else ""
+        return default_class(self._store.every(STORAGE_CLASSES))
 
     def _look_at(self, name: str) -> None:
         claim = self._store.get(CLAIMS, self._namespace, name)
-        if claim is None:
-            self.refusal = f'persistentvolumeclaim "{name}" not found'
+        if claim is None or claim["metadata"].get("deletionTimestamp"):
+            self.refusal = f'persistentvolumeclaim "{name}" {"is being deleted" if claim else "not found"}'
             return
         if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
             self._single.add(name)
@@ -89,7 +99,8 @@ class Storage:
 
     def _class_of(self, claim: Obj) -> Obj | None:
         name = claim["spec"].get("storageClassName")
-        return self._store.get(CLASSES, "", name) if name else None
+        name = self._default_class() if name is None else name
+        return self._store.get(STORAGE_CLASSES, "", name) if name else None
 
     @property
     def matters(self) -> bool:
@@ -104,8 +115,10 @@ class Storage:
         for volume in self._bound:
             if volume is None:
                 return GONE
-            if not _reaches(volume, room):
+            if not reaches(volume, room):
                 return CONFLICT
+            if not in_zone(volume, room):
+                return ZONES_DIFFER
         if self._choose(room) is None:
             return NOTHING_TO_BIND
         return ""
@@ -133,7 +146,9 @@ class Storage:
         here = [pod for key in room.pods if (pod := self._store.get(PODS, *key)) is not None]
         there = self._attached(here)
         return any(
-            driver in limits and len(there.get(driver, set()) | mine) > limits[driver]
+            driver in limits
+            and bool(mine - there.get(driver, set()))  # what is attached already takes no more places
+            and len(there.get(driver, set()) | mine) > limits[driver]
             for driver, mine in self._drivers.items()
         )
 
@@ -163,16 +178,16 @@ class Storage:
         """For every open claim a volume that exists, or None for one to be made; None if one has neither."""
         chosen: dict[str, Obj | None] = {}
         taken: set[str] = set()
-        for claim in self._open:
+        for claim in sorted(self._open, key=asked):
             name, kind = claim["metadata"]["name"], self._class_of(claim) or {}
             fitting = sorted(
-                (v for v in self._store.every(VOLUMES) if _suits(v, claim) and _reaches(v, room)),
-                key=lambda v: (thousandths(v["spec"]["capacity"]["storage"]), v["metadata"]["name"]),
+                (v for v in self._store.every(VOLUMES) if suits(v, claim) and reaches(v, room)),
+                key=lambda v: (not kept(v, claim), size(v), v["metadata"]["name"]),
             )
             volume = next((v for v in fitting if v["metadata"]["name"] not in taken), None)
             if volume is not None:
                 taken.add(volume["metadata"]["name"])
-            elif kind.get("provisioner") == NO_PROVISIONER or not _allowed(kind, room):
+            elif kind.get("provisioner") == NO_PROVISIONER or not allowed(kind, room):
                 return None
             chosen[name] = volume
         return chosen
@@ -185,7 +200,7 @@ class Storage:
                 continue
             meta = claim["metadata"]
             if volume is None:
-                volume = self._store.create(VOLUMES, _made_for(claim, self._class_of(claim) or {}, room))
+                volume = self._store.create(VOLUMES, made_for(claim, self._class_of(claim) or {}, room))
             ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name}
             volume["spec"]["claimRef"] = ref | {"namespace": self._namespace, "uid": meta["uid"]}
             volume["status"] = {**(volume.get("status") or {}), "phase": "Bound"}
@@ -199,57 +214,3 @@ class Storage:
                 "capacity": volume["spec"].get("capacity") or {},
             }
             self._store.update(CLAIMS, claim)
-
-
-def _reaches(volume: Obj, room: NodeRoom) -> bool:
-    required = (volume["spec"].get("nodeAffinity") or {}).get("required")
-    if required is None:
-        return True
-    return any(
-        meets(room.labels, term.get("matchExpressions") or [])
-        and meets({"metadata.name": room.name}, term.get("matchFields") or [])
-        for term in required.get("nodeSelectorTerms") or ()
-        if term.get("matchExpressions") or term.get("matchFields")
-    )
-
-
-def _suits(volume: Obj, claim: Obj) -> bool:
-    """Whether an existing volume is free for a claim, and large enough."""
-    spec, wanted = volume["spec"], claim["spec"]
-    asked = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0")
-    return (
-        not spec.get("claimRef")
-        and spec.get("storageClassName") == wanted.get("storageClassName")
-        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and thousandths((spec.get("capacity") or {}).get("storage", "0")) >= thousandths(asked)
-    )
-
-
-def _allowed(kind: Obj, room: NodeRoom) -> bool:
-    terms: list[Obj] = kind.get("allowedTopologies") or []
-    return not terms or any(
-        all(
-            room.labels.get(rule["key"]) in rule["values"] for rule in term.get("matchLabelExpressions") or ()
-        )
-        for term in terms
-    )
-
-
-def _made_for(claim: Obj, kind: Obj, room: NodeRoom) -> Obj:
-    """The volume that a provisioner makes: it can be reached from the zone of the node alone."""
-    spec: dict[str, Any] = {
-        "capacity": ((claim["spec"].get("resources") or {}).get("requests")) or {"storage": "1Gi"},
-        "accessModes": claim["spec"].get("accessModes") or ["ReadWriteOnce"],
-        "storageClassName": claim["spec"].get("storageClassName") or "",
-        "persistentVolumeReclaimPolicy": kind.get("reclaimPolicy", "Delete"),
-        "volumeMode": "Filesystem",
-        "csi": {"driver": kind.get("provisioner", ""), "volumeHandle": claim["metadata"]["uid"]},
-    }
-    if zone := room.labels.get(ZONE):
-        only = {"key": ZONE, "operator": "In", "values": [zone]}
-        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [only]}]}}
-    return {
-        "metadata": {"name": f"pvc-{claim['metadata']['uid']}"},
-        "spec": spec,
-        "status": {"phase": "Available"},
-    }

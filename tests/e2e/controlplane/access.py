@@ -18,6 +18,7 @@ from tests.e2e.controlplane.scene import NAMESPACE, SETTINGS
 from tests.e2e.programs import ROOT
 
 Objects = list[dict[str, Any]]
+LONGEST_RUN = 24 * 3600  # seconds; by itself a token ends after an hour, in the middle of a long soak
 
 
 def controller_kubeconfig(plane: ControlPlane, admin: client.ApiClient, helm: str) -> Path:
@@ -87,6 +88,8 @@ def kubeconfig(plane: ControlPlane, admin: client.ApiClient, objects: Objects, p
 
 
 def token_of(core: client.CoreV1Api, account: str, namespace: str) -> str:
-    asked = client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+    asked = client.AuthenticationV1TokenRequest(
+        spec=client.V1TokenRequestSpec(audiences=[], expiration_seconds=LONGEST_RUN)
+    )
     answer = core.create_namespaced_service_account_token(account, namespace, asked)
     return str(answer.status.token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tests.e2e.controlplane.driving import Stage
 from tests.e2e.controlplane.kubelets import Kubelets
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import Scene, clean
+
+CLEANING = 120  # seconds
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +68,7 @@ def scene(admin: client.ApiClient, controller_kubeconfig: Path, tmp_path: Path) 
         try:
             yield made
         finally:
+            signal.alarm(CLEANING)  # a scenario that took too long must not leave its cluster to the next one
             clean(made)
 
 

@@ -42,7 +42,7 @@ class Kubelets:
         self.gpu_delay = gpu_delay
         self.without_gpus = False  # until it is set back
         self.sliced: int | None = None  # so many GPUs are offered by each machine, whatever it has
-        self.broken_gpus = 0  # of each machine that registers, so many are never offered
+        self.broken_machines = 0  # so many of the next ones never offer one of their GPUs
         self.never_join = 0  # so many of the next machines never register: their script died
         self.memory = 1.0  # share of the usual memory that their Nodes offer
         self._started_again: set[str] = set()
@@ -143,7 +143,9 @@ class Kubelets:
                 raise
         self._known[found["id"]] = join.node
         gpus = int(found["gpu"]["number_of_gpus"]) if self.sliced is None else self.sliced
-        gpus -= self.broken_gpus
+        if self.broken_machines:
+            self.broken_machines -= 1
+            gpus -= 1
         if gpus > 0:
             self._gpus_at[join.node] = (now + self.gpu_delay, gpus)
 

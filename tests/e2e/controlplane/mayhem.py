@@ -81,10 +81,10 @@ class Mayhem:
         return self._rng.uniform(0.2, 2.0)
 
     def calm(self) -> None:
-        """Whatever was begun comes to its end, and nothing new begins."""
-        for _, act in self._at:
-            act()
-        self._at = []
+        """Whatever was begun comes to its end, and nothing new begins. May be asked again where the API is away."""
+        while self._at:
+            self._at[0][1]()
+            del self._at[0]  # only now: what could not be done is tried again, and nothing else
         self._scene.tell_cloud("PUT", "faults", [])
         self._scene.tell_cloud("PUT", "outcomes", [])
         self._scene.tell_cloud("PUT", "stock", PLENTY)

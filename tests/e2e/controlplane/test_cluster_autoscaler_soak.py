@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from kubernetes.client.exceptions import ApiException
-from urllib3.exceptions import HTTPError
 
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from tests.e2e.controlplane.driving import Stage, group
@@ -24,14 +22,13 @@ from tests.e2e.controlplane.mayhem import MOST_PODS, Mayhem
 from tests.e2e.controlplane.plane import ControlPlane
 from tests.e2e.controlplane.scene import SETTINGS, until
 from tests.e2e.controlplane.standin import Server
-from tests.e2e.controlplane.test_soak import clean_but_for, order
+from tests.e2e.controlplane.test_soak import FOREIGN, clean_but_for, order, tried
 from tests.e2e.programs import Started
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "20"))
 MOST = 6
 SERVER, DRIVER = "server", "cluster-autoscaler"
 LISTED_WITHIN = 45.0  # seconds; longer than a start of the server, and than an outage of the cloud
-FOREIGN = "somebody-elses"
 
 
 class Driven(Mayhem):
@@ -102,15 +99,6 @@ class Books:
         else:
             self.broken.append(f"target {after} of {group_id}, and {len(counting)} are listed")
         listed |= {i.id for i in instances}
-
-
-def tried(act: Callable[[], None]) -> bool:
-    """False where the API server, or the cloud, is away just now."""
-    try:
-        act()
-    except (ApiException, HTTPError, OSError):
-        return False
-    return True
 
 
 @pytest.mark.soak(limit=int(MINUTES * 60 + 1200))

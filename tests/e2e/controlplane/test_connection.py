@@ -79,11 +79,15 @@ def test_a_network_that_stands_still_for_longer_than_the_lease_buys_nothing_and_
     assert scene.state()["creates"] == 2
 
 
-def test_a_slow_connection_only_slows_it_down(scene: Scene, proxy: Proxy, controller: Started) -> None:
+def test_a_slow_connection_only_slows_it_down(scene: Scene, proxy: Proxy) -> None:
     proxy.delay = 0.1
-    machine_for(scene, "first")
-    scene.delete_pod("first")
-    until("nothing is left", scene.empty)
-    assert scene.state()["creates"] == 1
-    told = [line for line in controller.complaints if "lease  held=" in line]
-    assert len(told) == 1, told  # once it is held it is not lost
+    # The short lease of other scenarios may be lost on a busy machine as well.
+    usual = {**PROMPT, "lease": None}
+    controller = scene.controller(usual, kubeconfig=scene.kubeconfig_at(proxy.port))
+    with running(controller):
+        machine_for(scene, "first")
+        scene.delete_pod("first")
+        until("nothing is left", scene.empty)
+        assert scene.state()["creates"] == 1
+        told = [line for line in controller.complaints if "lease  held=" in line]
+        assert len(told) == 1, told  # once it is held it is not lost

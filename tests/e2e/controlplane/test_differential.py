@@ -1,4 +1,4 @@
-"""The planner's idea of where a pod fits, beside the real scheduler's, over random worlds and pods.
+"""The planner's idea of where a pod fits, and the sandbox's, beside the real scheduler's, over random worlds and pods.
 
 `DIFF_SEED` repeats a run, `DIFF_PODS` lengthens it. Whatever differs is shrunk to a pod and a node, as YAML.
 """
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.controlplane.differential import draw, left_out, oracle, replayed, run
+from tests.e2e.controlplane.differential import draw, left_out, oracle, replayed, run, sandboxed
 from tests.e2e.controlplane.differential.compared import Comparison
 from tests.e2e.controlplane.differential.reality import Bare, Reality
+from tests.e2e.controlplane.differential.sandboxed import Sandboxed
 from tests.e2e.controlplane.differential.sets import Sets
 from tests.e2e.controlplane.differential.worlds import Json, World
 
@@ -71,6 +72,22 @@ def test_a_pod_binds_if_and_only_if_the_planner_finds_a_node_and_to_none_but_tho
 @pytest.mark.full(limit=3600)
 def test_thousands_of_pods_bind_where_the_planner_says_and_nowhere_else(comparison: Comparison) -> None:
     pods_agree(comparison, seed_of(str(random.randrange(10**6))), MANY, seconds=180)
+
+
+@pytest.fixture(scope="module")
+def beside_the_sandbox(reality: Reality) -> Comparison:
+    return Sandboxed(reality, sandboxed.expected, "sandbox")
+
+
+def test_the_sandboxs_scheduler_passes_the_nodes_that_the_real_one_does(
+    beside_the_sandbox: Comparison,
+) -> None:
+    pods_agree(beside_the_sandbox, seed_of("sandbox"), FEW, seconds=20)
+
+
+@pytest.mark.full(limit=3600)
+def test_many_more_pods_pass_in_the_sandbox_where_they_really_do(beside_the_sandbox: Comparison) -> None:
+    pods_agree(beside_the_sandbox, seed_of(str(random.randrange(10**6))), MANY // 2, seconds=180)
 
 
 def blind_to_taints(listed: Mapping[str, Sequence[Json]], pod: Json) -> frozenset[str]:

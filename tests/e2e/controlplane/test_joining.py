@@ -50,7 +50,7 @@ def test_a_machine_whose_script_dies_is_replaced_once_and_its_pod_is_told(
     scene: Scene, kubelets: Kubelets
 ) -> None:
     kubelets.never_join = 1
-    with running(scene.controller(deadlines(join="3s", backoff={"first": "2s", "most": "60s"}) | ONE_TYPE)):
+    with running(scene.controller(deadlines(join="5s", backoff={"first": "2s", "most": "60s"}) | ONE_TYPE)):
         scene.pod("train", 1)
         until("it is told that its machine never joined", lambda: "MachineFailed" in scene.events("train"))
         assert "never joined the cluster" in scene.said("train")
@@ -62,7 +62,7 @@ def test_a_machine_whose_script_dies_is_replaced_once_and_its_pod_is_told(
 def test_what_was_given_up_stays_so_after_a_restart_and_is_tried_again_once_its_token_changed(
     scene: Scene, kubelets: Kubelets
 ) -> None:
-    settings = deadlines(join="2s", backoff={"first": "1s", "most": "1s"}) | ONE_TYPE
+    settings = deadlines(join="4s", backoff={"first": "1s", "most": "1s"}) | ONE_TYPE
     kubelets.never_join = 2
     with running(scene.controller(settings)):
         scene.pod("train", 1)

@@ -30,7 +30,7 @@ def test_a_node_deleted_by_hand_is_waited_for_and_nothing_is_bought_meanwhile(
 def test_a_machine_whose_node_does_not_come_back_is_replaced_and_not_paid_for(
     scene: Scene, kubelets: Kubelets
 ) -> None:
-    with running(scene.controller(LONG | deadlines(ready="4s"))):
+    with running(scene.controller(LONG | deadlines(ready="6s"))):
         node = idle_machine(scene)
         scene.core.delete_node(node)
         scene.pod("second", 1)
@@ -95,12 +95,12 @@ def test_a_spot_machine_taken_away_leaves_no_ghost_and_the_next_pod_gets_another
 def test_a_machine_at_work_whose_node_was_deleted_by_hand_is_not_taken_away(
     scene: Scene, kubelets: Kubelets
 ) -> None:
-    with running(scene.controller(QUICK | deadlines(ready="2s"))):
+    with running(scene.controller(QUICK | deadlines(ready="5s"))):
         scene.pod("train", 1)
         until("it runs", lambda: runs(scene, "train"))
         (node,) = scene.nodes()
         scene.core.delete_node(node)
-        end = time.monotonic() + 6
+        end = time.monotonic() + 10
         while time.monotonic() < end:
             assert [i["status"] for i in scene.state()["instances"]] == ["running"]
             time.sleep(0.2)

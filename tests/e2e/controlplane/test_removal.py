@@ -17,11 +17,13 @@ LARGE, SMALL = ({"node.kubernetes.io/instance-type": kind} for kind in ("2A100.4
 
 
 def test_a_node_that_must_not_be_disrupted_stays(scene: Scene, prompt_kubelets: Kubelets) -> None:
-    with running(scene.controller(PROMPT)):
+    controller = scene.controller(PROMPT)
+    with running(controller):
         name = machine_for(scene, "train")
         scene.core.patch_node(name, {"metadata": {"annotations": {"gpu-autoscaler/do-not-disrupt": "true"}}})
         scene.delete_pod("train")
-        time.sleep(4)
+        until("it is told why it stays", lambda: why(controller, name)[0] == "do_not_disrupt")
+        time.sleep(2)
         assert scene.nodes() == [name]
         assert not taints(scene, name)
         scene.core.patch_node(name, {"metadata": {"annotations": {"gpu-autoscaler/do-not-disrupt": None}}})

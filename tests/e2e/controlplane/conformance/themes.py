@@ -12,6 +12,7 @@ from tests.e2e.controlplane.conformance.probes import (
     doors_pods,
     kinds,
     lists,
+    made,
     objects_admission,
     objects_others,
     objects_pods,
@@ -36,6 +37,7 @@ THEMES: Mapping[str, tuple[Probe, ...]] = {
     "lists": (*lists.PROBES, *tables.PROBES),
     "watches": (*watch_beginnings.PROBES, *watch_events.PROBES),
     "objects": (*objects_pods.PROBES, *objects_admission.PROBES, *objects_others.PROBES),
+    "made": made.PROBES,
     "discovery": discovery.PROBES,
     "access": access.PROBES,
 }

@@ -1,4 +1,4 @@
-"""The scheduler's verdict beside the planner's, and what is told of a case in which they differ."""
+"""The scheduler's verdict beside the planner's, or the sandbox's, and what is told of a case in which they differ."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Both:
     case: Case
     scheduler: Verdict
     planner: frozenset[str]
+    who: str = "planner"
 
     @property
     def agree(self) -> bool:
@@ -35,13 +36,13 @@ class Both:
         world = self.case.world
         parts = [self.case.pod, *self.case.objects, *world.nodes, *world.pods, *world.objects]
         planner = ", ".join(sorted(self.planner)) or "no node"
-        verdicts = f"# scheduler: {self.scheduler}\n# planner: {planner}\n"
+        verdicts = f"# scheduler: {self.scheduler}\n# {self.who}: {planner}\n"
         return verdicts + yaml.safe_dump_all(parts, sort_keys=False)
 
 
 class Comparison:
-    def __init__(self, reality: Reality, expected: Expected = oracle.expected) -> None:
-        self._reality, self._expected = reality, expected
+    def __init__(self, reality: Reality, expected: Expected = oracle.expected, who: str = "planner") -> None:
+        self._reality, self._expected, self._who = reality, expected, who
         self._world: World | None = None
         self._listed: dict[str, list[Json]] = {}
 
@@ -77,7 +78,7 @@ class Comparison:
                 verdict = reality.verdict(pod, within=patience, other_than=verdict)
             if verdict is None:
                 raise TimeoutError(f"the scheduler said nothing of {pod['metadata']['name']}")
-            return Both(case, verdict, planner)
+            return Both(case, verdict, planner, self._who)
         finally:
             reality.withdraw(pod)
 
