@@ -147,6 +147,7 @@ class Program:
             wake=self.window.hurry,
             may_act=lambda: self.lease.held and not dry_run,
             account=account,
+            driven=driver is not None,
         )
         self._endpoints = endpoints
         self._old_endpoints: list[Endpoints] = []

@@ -70,7 +70,9 @@ class Flights:
         wake: Callable[[], None],
         may_act: Callable[[], bool],
         account: Account,
+        driven: bool = False,
     ) -> None:
+        """`driven`: by somebody else than the planner, who knows machines by marks of their Nodes."""
         self._writer = writer
         self._cloud = cloud
         self._listener = listener
@@ -82,7 +84,9 @@ class Flights:
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self.idle_marks = IdleMarks(writer, self._tasks, clock, may_act)
-        self.node_marks = NodeMarks(writer, self._tasks, clock, may_act)
+        self.node_marks = NodeMarks(
+            writer, self._tasks, clock, may_act, closing=removal.closing, driven=driven
+        )
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,

@@ -76,6 +76,11 @@ class Removal:
         self._clock = clock
         self._sleep = sleep
 
+    @property
+    def closing(self) -> Taint:
+        """What keeps new pods off a machine that goes."""
+        return self._taints[-1]
+
     async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Ask the scheduler to prefer other nodes, then look again."""
         check()

@@ -87,7 +87,7 @@ class Served:
             return Operator(
                 self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,), driven=True
             )
-        return Controller(self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,))
+        return Controller(self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,), driven=True)
 
     async def _warn(self, reason: str, message: str) -> None:
         self.warnings.append(f"{reason}: {message}")
