@@ -22,6 +22,7 @@ from compat_grpc.roster import TEMPLATE, Entry, Roster
 from compat_grpc.statuses import Refusal, refused
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
+from controller.domain.machine import Machine
 from controller.domain.plan import Explanation
 from controller.domain.reason import Reason
 
@@ -42,6 +43,7 @@ class Servicer:
         self._remembers = remembers
         self._caller_began = 0.0
         self._gives_options = gives_options
+        self._closing: set[asyncio.Future[list[None]]] = set()
 
     def _roster(self) -> Roster:
         why = self._desk.not_serving()
@@ -196,7 +198,11 @@ class Servicer:
         group = self._group(roster, request.id)
         found = [self._ours(roster, group, node) for node in request.nodes]
         entries = {entry.name: entry for entry in found if entry is not None}
-        whys = await self._within(left, self._away(entries.values(), left))
+        try:
+            whys = await self._within(left, self._away(entries.values(), left))
+        except Refusal:
+            await self._given_up([entry.machine for entry in entries.values() if entry.machine is not None])
+            raise
         if whys:
             raise refused(whys[0])
         return wire.NodeGroupDeleteNodesResponse()
@@ -222,6 +228,13 @@ class Servicer:
     async def _away(self, entries: Iterable[Entry], left: Left) -> Sequence[Explanation]:
         answers = await asyncio.gather(*(self._one_away(entry, left) for entry in entries))
         return [why for why in answers if why is not None]
+
+    async def _given_up(self, machines: Iterable[Machine]) -> None:
+        """The caller lets pods in again at once; a moment of what is left of its patience goes to that."""
+        closing = asyncio.gather(*(self._desk.wheel.given_up(machine) for machine in machines))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        await asyncio.wait([closing], timeout=_MARGIN / 2)
 
     async def _one_away(self, entry: Entry, left: Left) -> Explanation | None:
         desk = self._desk

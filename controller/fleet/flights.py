@@ -174,6 +174,14 @@ class Flights:
         """Delete it now, for a driver that has drained it; None once the cloud has accepted that."""
         return await self._dismissal.dismiss(policy, intent)
 
+    async def given_up(self, intent: str) -> None:
+        """Whoever wanted it deleted waits no longer for the answer."""
+        await self._dismissal.given_up(intent)
+
+    def may_yet_go(self, policy: Policy, intent: str) -> bool:
+        """Whether nobody can say what became of the wish to delete it."""
+        return self._dismissal.in_doubt(intent, policy.deadlines.unknown_over)
+
     def retire(
         self, policy: Policy, machine: Machine, reason: Reason, message: str, moving: tuple[str, ...] = ()
     ) -> None:

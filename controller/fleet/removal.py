@@ -87,6 +87,11 @@ class Removal:
         await self._writer.taint(machine.name, add=(SOFT,))
         self._refuse(policy, machine, self._view.pods_on(machine.name), self._view.budgets())
 
+    async def close(self, machine: Machine) -> None:
+        """No new pods from now on."""
+        if await self._node(machine) is not None:
+            await self._writer.taint(machine.name, add=(self.closing,))
+
     async def drain(self, policy: Policy, machine: Machine, check: Check, waits: Waits) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
         node = await self._node(machine)
