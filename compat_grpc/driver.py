@@ -65,6 +65,7 @@ class ExternalDriver:
             clock=self._clock,
             cluster_id=seat.fleet.policy.cluster_id,
             shortfalls=Shortfalls(seat.registry),
+            snapshot=seat.snapshot,
         )
         self._show(seat.registry)
 

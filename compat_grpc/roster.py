@@ -18,6 +18,7 @@ from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
+from controller.domain.switching import Power
 from controller.fleet.switching.driven import provider_id
 
 TEMPLATE = "verda://template/"  # a provider ID that no machine has
@@ -31,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # None: it never existed, or is gone
     failure: Failure | None = None
     switched: bool = False
+    asked_at: float = 0.0  # of one that is on its way because somebody asked for it; 0: any other
 
     @property
     def counts(self) -> bool:
@@ -75,6 +77,7 @@ class Roster:
                     state=state,
                     machine=machine,
                     failure=failure if state == CREATING else None,
+                    asked_at=machine.intended_at if machine.phase.on_the_way else 0.0,
                 ),
             )
             if not machine.gone_at:
@@ -121,6 +124,7 @@ class Roster:
             state=state or DELETING,
             failure=failure if state == CREATING else None,
             switched=True,
+            asked_at=seen.record.wanted_at if seen.record.power is Power.RISING and seen.record.call else 0.0,
         )
         if state:
             self._of[name].append(entry)

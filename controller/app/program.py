@@ -206,6 +206,7 @@ class Program:
                 fleet=self.fleet,
                 wheel=Wheel(self.fleet, view=self.view, clock=now.wall, sleep=now.sleep),
                 leads=lambda: self.lease.held,
+                snapshot=self.loop.snapshot,
                 registry=self.metrics.registry,
                 warn=self._warn,
                 wake=self.window.hurry,

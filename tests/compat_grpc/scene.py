@@ -75,6 +75,7 @@ class Served:
                     controller.fleet, view=controller.hands, clock=world.time.clock, sleep=world.time.sleep
                 ),
                 leads=lambda: controller.leads,
+                snapshot=lambda: _picture(controller),
                 registry=self.registry,
                 warn=self._warn,
                 wake=lambda: None,
