@@ -12,6 +12,7 @@ from decimal import Decimal
 from compat_grpc import prices, templates
 from compat_grpc.failures import Failures
 from compat_grpc.groups import Group, Groups
+from compat_grpc.held import is_held
 from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.switched import Served
@@ -85,8 +86,8 @@ class Desk:
 
     def not_serving(self) -> str:
         """Why nothing can be told, or ""."""
-        if not self._leads():
-            return "this replica does not hold the lease"
+        if elsewhere := self.led_elsewhere():
+            return elsewhere
         if not self.fleet.rebuilt:
             return "ledger and inventory were not read yet"
         return ""
@@ -107,7 +108,12 @@ class Desk:
         before = self._roster.keys()
         configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
         self._nodes = self.wheel.nodes()
-        self._roster = Roster(configured, machines, self._nodes, self.failures.all(), switched)
+        of_switches, now_is = {seen.switch.name: seen for seen in switched}, self.clock()
+
+        def held(group: Group) -> bool:
+            return is_held(self.policy, group, of_switches.get(group.id) if group.switched else None, now_is)
+
+        self._roster = Roster(configured, machines, self._nodes, self.failures.all(), switched, held)
         now = self._roster.keys()
         self._past.update({key: entry.group for key, entry in before.items() if key not in now})
         while len(self._past) > _REMEMBERED:

@@ -7,7 +7,7 @@ Node's own. Nodes are found by their provider ID alone, because fake ones have n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -53,7 +53,10 @@ class Roster:
         nodes: Mapping[str, Node | None],
         failures: Iterable[Failure],
         switched: Iterable[Seen] = (),
+        held: Callable[[Group], bool] = lambda group: False,
     ) -> None:
+        """`held`: which of them nothing may be taken from now."""
+        self._held = held
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE]
         failed = {failure.name: failure for failure in failures}
         switched = tuple(switched)
@@ -157,12 +160,13 @@ class Roster:
     def message(self, group: Group) -> wire.NodeGroup:
         """Its maximum is what the pool leaves to it: machines of its other groups, or on their way out, are paid too."""
         target = self.target(group.id)
+        least = max(group.min, target) if self._held(group) else group.min
         most = group.max
         if group.configured and not group.switched:
             here = sum(1 for e in self._of[group.id] if e.counts and e.machine is not None)
             elsewhere = self._costing.get(group.pool, 0) - here
             most = max(target, group.min, group.max - elsewhere)
-        return wire.NodeGroup(id=group.id, minSize=group.min, maxSize=most, debug=_words(group, target))
+        return wire.NodeGroup(id=group.id, minSize=least, maxSize=most, debug=_words(group, target))
 
     def group_message(self, group_id: str) -> wire.NodeGroup:
         return self._messages[group_id]
