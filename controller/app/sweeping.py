@@ -37,6 +37,7 @@ class Sweeping:
         self._cluster_id = cluster_id
         self._problem = problem
         self._told: set[str] = set()
+        self._attached: set[str] = set()  # disks that were to go and are attached, when it was swept last
 
     async def sweep(self) -> None:
         orphans = await sweep.find(
@@ -47,6 +48,8 @@ class Sweeping:
             self._flights.launching,
             self._fleet.runs,
         )
+        # A Node may miss a heartbeat in the moment in which the cloud hides its machine.
+        orphans, self._attached = sweep.agreed(orphans, self._attached)
         for script in orphans.scripts:
             log.info("script without a machine is removed", extra={"script": script.name})
         for disk in orphans.disks:

@@ -27,7 +27,6 @@ from controller.config.settings import Settings
 from controller.domain.names import NAME_FORM
 from controller.fleet.cleanup import Cleanup, Result, read
 from controller.fleet.orphans import DISK, MACHINE, Found, survey
-from controller.fleet.removal import LOOSE
 from controller.report.logs import set_up
 
 
@@ -141,7 +140,7 @@ class _Sweep:
         found = survey(account, self._now.wall(), self._wanted, side.living)
         if side.state != SAME:
             return found
-        busy = {each.name: await side.last_look(each.name) for each in found if _may_be_in_use(each, side)}
+        busy = {each.name: await side.last_look(each.name) for each in found if _concerns(side, each)}
         living = side.living
         living = type(living)(cluster_id=living.cluster_id, intents=living.intents, busy=busy)
         return survey(account, self._now.wall(), self._wanted, living)
@@ -151,8 +150,8 @@ class _Sweep:
             self._warnings.append(
                 f"controller {side.holder} holds the Lease of cluster {side.living.cluster_id} and sweeps by itself"
             )
-        if side.state != SAME and any(each.kind == MACHINE and each.removes for each in found):
-            self._warnings.append(f"{side.note}: whether pods still run on these machines cannot be seen")
+        if side.state != SAME and (used := _in_words(found)):
+            self._warnings.append(f"{side.note}: whether pods still use these cannot be seen: {used}")
 
     async def _may(self, side: ClusterSide, found: tuple[Found, ...]) -> None:
         """Raises Ends when nothing may be removed."""
@@ -171,15 +170,15 @@ class _Sweep:
                 f"if it is dead for good, --yes removes what belongs to cluster {self._wanted} by cloud "
                 "credentials alone",
             )
-        machines = [each for each in found if each.kind == MACHINE and each.removes]
-        if machines and not self._named:
+        used = _in_words(found)
+        if used and not self._named:
             raise Ends(
                 CONFIGURATION,
-                f"{len(machines)} machines would be deleted, and whether pods run on them cannot be seen: name the "
-                f"cluster with --cluster-id {self._wanted}, or give --yes",
+                f"{used} would be deleted, and whether pods use them cannot be seen: name the cluster with "
+                f"--cluster-id {self._wanted}, or give --yes",
             )
-        if machines and sys.stdin.isatty():
-            question = f"delete {len(machines)} machines of cluster {self._wanted}, whatever runs on them?"
+        if used and sys.stdin.isatty():
+            question = f"delete {used} of cluster {self._wanted}, whatever uses them?"
             if not typer.confirm(question, err=True):
                 raise Ends(FAILED, "nothing was removed")
 
@@ -213,7 +212,12 @@ class _Sweep:
                 echo(f"warning: {line}")
 
 
-def _may_be_in_use(found: Found, side: ClusterSide) -> bool:
-    """A machine of this cluster, or a disk that is attached to one that nobody knows: it bears that one's name."""
-    used = found.kind == MACHINE or (found.kind == DISK and found.status not in LOOSE)
-    return used and found.removes and found.cluster_id == side.living.cluster_id
+def _concerns(side: ClusterSide, found: Found) -> bool:
+    return found.may_be_in_use and found.cluster_id == side.living.cluster_id
+
+
+def _in_words(found: tuple[Found, ...]) -> str:
+    """How much of it something may still use."""
+    used = [each.kind for each in found if each.may_be_in_use]
+    parts = ((used.count(MACHINE), "machine"), (used.count(DISK), "attached disk"))
+    return " and ".join(f"{number} {what}{'s' if number > 1 else ''}" for number, what in parts if number)

@@ -19,6 +19,7 @@ from controller.config.values import Path
 
 MASK = "***"
 _SECRET = re.compile(r"secret|token|password|credential|api_?key", re.IGNORECASE)
+_KEY = re.compile(r"auth|cookie|\bkey\b|[-_]key\b|\bpass", re.IGNORECASE)
 _MOST = 60
 _PLAIN_AUTH = ("username", "algorithm", "server_name", "name", "timestamp_header", "file")
 
@@ -49,6 +50,11 @@ class ConfigError(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(dict.fromkeys(problems))
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def names_secret(text: str) -> bool:
+    """Of a header or a body; both have customs of their own beside what settings are called."""
+    return bool(_SECRET.search(text) or _KEY.search(text))
 
 
 def is_secret(path: Path) -> bool:

@@ -21,7 +21,16 @@ from controller.config.dialects.choosing import AUTO, NATIVE, translate
 from controller.config.dialects.draft import Draft
 from controller.config.dialects.flags import Flags
 from controller.config.dialects.groups import apply_groups
-from controller.config.errors import ConfigError, Places, Problem, from_validation, show_value, unknown_key
+from controller.config.errors import (
+    MASK,
+    ConfigError,
+    Places,
+    Problem,
+    from_validation,
+    names_secret,
+    show_value,
+    unknown_key,
+)
 from controller.config.kubernetes_names import FACTS
 from controller.config.paths import show_path
 from controller.config.settings import Settings
@@ -96,8 +105,16 @@ def load_dict(data: Mapping[str, Any]) -> Loaded:
 
 
 def show(settings: Settings) -> dict[str, Any]:
-    """Every setting as people write it: durations as `10m`, secrets as `***`, and so what follows the `?` or `#` of a URL."""
+    """Every setting as people write it: durations as `10m`, secrets as `***`, and so whatever may hold one.
+
+    That is what follows the `?` or `#` of a URL, a header whose name says so, and a body that names one.
+    """
     shown: dict[str, Any] = _without_queries(settings.model_dump(mode="json"))
+    for entry in shown["webhooks"].values():
+        entry["headers"] = {
+            name: MASK if names_secret(name) else value for name, value in entry["headers"].items()
+        }
+        entry["body"] = MASK if names_secret(entry["body"]) else entry["body"]
     return shown
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import PlainSerializer, PlainValidator, SecretStr
 from pydantic_core import PydanticCustomError
@@ -167,21 +167,25 @@ def parse_share(value: Any) -> str:
     return text
 
 
+def _port_is_fine(parts: SplitResult) -> bool:
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
 def parse_url(value: Any, schemes: tuple[str, ...] = ("https", "http"), bare: bool = False) -> str:
     """A URL with no credentials in it; `bare` allows a host and port alone. Ends up in scripts and logs."""
     text = parse_text(value)
     kind = " or ".join(schemes)
     try:
         parts = urlsplit(text)
-        port_is_fine = parts.port is None or parts.port > 0
     except ValueError:
         raise wrong(f"a URL that begins with {kind}://") from None
-    if (
-        parts.scheme not in schemes
-        or not port_is_fine
-        or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname or "")
-    ):
+    if parts.scheme not in schemes or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname or ""):
         raise wrong(f"a URL that begins with {kind}://")
+    if not _port_is_fine(parts):
+        raise wrong("a URL whose port is a number from 1 to 65535")
     if any(not 0 < len(label) < 64 for label in (parts.hostname or "").rstrip(".").split(".")):
         raise wrong("a URL whose host has names of 1 to 63 characters between its dots")
     if parts.username is not None or parts.password is not None:

@@ -94,6 +94,15 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""  # about one that is off
 
 
+class Fall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls to switch it off that may have their effect yet."""
+
+    since: float  # the first of them
+    until: float  # by then the last of them has had it, or never will
+    lit: bool = False  # its Node was Ready when the first was made
+    lost: bool = False  # one of them was not answered
+
+
 class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of one machine."""
 
@@ -119,9 +128,7 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
     node_goes: bool = False  # it is off, and its Node object is to be deleted
-    may_fall_until: float = (
-        0.0  # a call to switch it off, of which nothing could be seen, may yet have its effect
-    )
+    fall: Fall | None = None
     reason: Reason | None = None
     note: str = ""
     ons: tuple[float, ...] = ()  # when it was switched on within the last day
@@ -130,6 +137,11 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def call_id(self) -> str:
         return f"{self.call}-{self.again}" if self.again else self.call
+
+    @property
+    def opens_at(self) -> float:
+        """When no call of ours can end it any more."""
+        return self.fall.until if self.fall is not None else 0.0
 
     @property
     def changing(self) -> bool:

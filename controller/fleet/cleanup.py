@@ -133,7 +133,7 @@ class Cleanup:
     async def _ask(self, task: _Task) -> None:
         found = task.found
         try:
-            outcome = await (self._delete_machine(task) if found.kind == MACHINE else self._delete(found))
+            outcome = await (self._delete_machine(task) if found.kind == MACHINE else self._delete(task))
         except CloudError as error:
             task.message = error.message
             task.refused(self._clock(), min(_MOST_PAUSE, error.retry_after or 0.0))
@@ -152,7 +152,11 @@ class Cleanup:
         task.given_up = refusal is not None and refusal.reason is Reason.UNAUTHORISED
         task.refused(self._clock(), min(_MOST_PAUSE, (refusal.retry_after if refusal else None) or 0.0))
 
-    async def _delete(self, found: Found) -> Outcome:
+    async def _delete(self, task: _Task) -> Outcome | None:
+        found = task.found
+        if found.may_be_in_use and (busy := await self._last_look(found.name)):
+            self._leave(task, busy)
+            return None
         if found.kind == SCRIPT:
             return await self._cloud.delete_script(found.id)
         return await self._cloud.delete_volume(found.id)

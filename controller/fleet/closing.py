@@ -76,9 +76,10 @@ class Closing:
             if asked not in (None, disks.account):
                 raise NotYet("the account changed on the way", POLL)
             proven = self._counts(machine, disks)
-            if missing and disks.listed:
-                missing = 0
-                continue  # what hid its disks may have hidden the machine, too: it is asked for again
+            if missing and disks.listed:  # what hid its disks may have hidden the machine, too
+                asked = await self._look_again(machine)
+                if asked not in (None, disks.account):
+                    raise NotYet("the account changed on the way", POLL)
             missing = missing + 1 if not disks.listed else 0
             if missing and (missing >= _LISTS or machine.delete_at or not machine.disks):
                 break

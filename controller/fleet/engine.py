@@ -333,6 +333,9 @@ class Fleet:
                 self.ledger.tried_in_vain(after, after.reason, now)
                 for pod in self._waiting_for(after):
                     self.ledger.give_up(pod.identity, after.name, after.reason)
+        never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
+        if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
+            self.refusals.add(offer_of(after), after.reason, after.note, now)
         wished = self.flights.may_yet_go(self.policy, before.intent)  # nobody heard that it was granted
         vanished = after.reason is Reason.VANISHED is not before.reason
         if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
@@ -456,7 +459,7 @@ class Fleet:
             case MarkIdle():
                 self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
             case KeepAfterAll():
-                switchboard.turning.call_off(action.machine)
+                switchboard.turning.call_off(action.machine, "a waiting pod fits it")
 
     def request(self, launch: Launch) -> Machine:
         """One more machine: the record exists from now on, so no later plan buys for the same pods."""

@@ -39,6 +39,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = ""  # the instance that a disk goes with
     disks: tuple[str, ...] = ()  # that go with an instance
 
+    @property
+    def may_be_in_use(self) -> bool:
+        """A machine that is to go, or a disk that is attached to one that nobody knows: it bears that one's name."""
+        alone = self.kind == DISK and self.status not in LOOSE and not self.machine
+        return self.removes and (self.kind == MACHINE or alone)
+
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The whole account as read, and what living things said about doubtful disks."""

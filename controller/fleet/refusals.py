@@ -25,6 +25,7 @@ _ACCOUNT = frozenset(
         Reason.RATE_LIMITED,
         Reason.UNAVAILABLE,
         Reason.JOIN_UNPREPARED,
+        Reason.UNKNOWN_OUTCOME,
     }
 )
 # A request that is refused as invalid may be about a type that has just left the catalogue; when a second
@@ -65,6 +66,8 @@ class Refusals:
         delay = min(self._most, self._first * 2**times)
         if reason in (Reason.UNAVAILABLE, Reason.JOIN_UNPREPARED):
             delay = min(delay, _AWAY_MOST, _AWAY_FIRST * 2**times)
+        if reason is Reason.UNKNOWN_OUTCOME:  # the answer was lost, and the order never carried out
+            delay = min(self._most, _AWAY_FIRST * 2**times)
         if reason is Reason.RATE_LIMITED:
             delay = max(retry_after or 0.0, _RATE_PAUSE)
         elif retry_after is not None:

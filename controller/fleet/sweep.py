@@ -110,6 +110,13 @@ async def find(
     return Orphans(scripts, tuple(loose), tuple(left))
 
 
+def agreed(orphans: Orphans, before: Collection[str]) -> tuple[Orphans, set[str]]:
+    """Without the attached disks that were not found the last time, too; and all that were found this time."""
+    attached = {disk.id for disk in orphans.disks if disk.instance_id and disk.status not in LOOSE}
+    disks = tuple(disk for disk in orphans.disks if disk.id not in attached or disk.id in before)
+    return msgspec.structs.replace(orphans, disks=disks), attached
+
+
 async def remove(
     cloud: Cloud, orphans: Orphans, may_act: Callable[[], bool] = lambda: True
 ) -> tuple[str, ...]:

@@ -531,3 +531,20 @@ async def test_an_id_from_the_settings_lists_but_deletes_machines_only_when_said
     code, _, _ = await account.sweep(cluster_id="", apply=True, yes=True, env=env)
     assert code == 0
     assert planted["instance"] not in account.things()["instance"]
+
+
+async def test_a_disk_that_an_unknown_machine_may_use_goes_only_when_said_so_too(account: Account) -> None:
+    """The account shows no machine that it is attached to, and no cluster answers."""
+    machine = plant(account)["instance"]
+    disk = account.state.instances[machine].os_volume_id
+    del account.state.instances[machine]
+    env = {"GPU_AUTOSCALER_CLUSTER_ID": "home"}
+    before = account.things()
+    code, told, _ = await account.sweep(cluster_id="", env=env)
+    assert any("cannot be seen: 1 attached disk" in line for line in told["warnings"])
+    code, _, words = await account.sweep(cluster_id="", apply=True, env=env)
+    assert (code, account.things()) == (2, before)
+    assert "1 attached disk would be deleted" in words
+    code, _, _ = await account.sweep(apply=True)
+    assert code == 0
+    assert disk not in account.things()["volume"]

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.fleet.cleanup import Cleanup, Result
+from controller.fleet.orphans import Found
 from controller.sandbox.demo.stage import NAMESPACE, Stage
 from tests.cli.test_cli_sweep import HOST, INTENT, MARKS, OTHER, Account
 
@@ -162,6 +164,28 @@ async def test_the_attached_disk_of_a_machine_that_nobody_knows_goes_when_no_pod
         assert {row["id"]: row["why"] for row in told["left_alone"]}[
             disk
         ] == "pods on it use its GPUs: default/work"
+
+
+async def test_a_pod_that_appears_before_the_delete_of_an_attached_disk_stops_that(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = plant(here)["machine"]
+    disk = here.state.instances[machine].os_volume_id
+    await here.ledger("home")
+    await here.stage.create("/api/v1/nodes", {"kind": "Node", "metadata": {"name": HOST}})
+    del here.state.instances[machine]
+    remove = Cleanup.remove
+
+    async def late(self: Cleanup, found: Iterable[Found], patience: float) -> list[Result]:
+        await here.stage.pod("late", 1, nodeName=HOST)
+        return await remove(self, found, patience)
+
+    monkeypatch.setattr(Cleanup, "remove", late)
+    code, told, _ = await here.sweep(apply=True)
+    assert disk in here.things()["volume"]
+    row = next(row for row in told["orphans"] if row["id"] == disk)
+    assert (code, row["removed"]) == (1, False)
+    assert "default/late" in row["message"]
 
 
 async def test_a_pod_that_appears_before_the_delete_stops_it(here: Here) -> None:

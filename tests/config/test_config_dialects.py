@@ -177,6 +177,7 @@ WRONG: list[tuple[str | None, dict[str, str], tuple[str, ...], list[str]]] = [
     (None, datacrunch(), ("--nodes=x:3:1A100.22V:FIN-01:gpu-nodes",), ["--nodes", "whole numbers"]),
     (None, datacrunch(), ("--nodes=5:3:1A100.22V:FIN-01:gpu-nodes",), ["command line", "min = 5", "at most max (3)"]),
     (None, datacrunch(), ("--nodes=0:3:1A100.22V:FIN-01:other",), ["--nodes", "a group that node_configs has"]),
+    (None, {"DATACRUNCH_CLUSTER_CONFIG_JSON": '{"node_configs": {"gpu-nodes": null}}'}, ONE_NODE, ["node_configs.gpu-nodes = null", "a map of keys"]),
     (None, datacrunch(), (*ONE_NODE, ONE_NODE[1]), ["--nodes", "given twice"]),
     (None, datacrunch(), (*ONE_NODE, "--scale-down-unneeded-time=soon"), ["--scale-down-unneeded-time = soon", "duration"]),
     (None, datacrunch(), (*ONE_NODE, "--expander=best"), ["--expander", "least-waste"]),

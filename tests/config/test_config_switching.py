@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,8 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         (f"machines: [{FOUR[:-1]}, webhook: powr}}]\nwebhooks: {{power: {{}}}}", "did you mean power?"),
         (f"machines: [{FOUR}]\nwebhooks: {{a: {{}}, b: {{}}}}", "machines[0].webhook: expected the name of an entry under webhooks: a, b"),
         (FOUR.replace("off/1", "on/1").join(["machines: [", "]"]), "expected another endpoint than scale_up_endpoint"),
+        (FOUR.replace("power/on", "power:99999/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
+        (FOUR.replace("power/on", "power:x/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
         (f"machines: [{FOUR.replace('gpu_count: 4', 'gpu_count: 0')}]", "machines[0].gpu_count = 0: expected a whole number from 1"),
         ("webhooks: {p: {auth: {bearer: hunter2}}}", "webhooks.p.auth.bearer = ***: expected {secret: {name, key}} or {file: /path}"),
         ("webhooks: {p: {auth: {bearer: {file: /a, secret: {name: a, key: b}}}}}", "expected either {secret: {name, key}} or {file: /path}"),
@@ -114,6 +117,25 @@ webhooks:
     assert load_dict(show(first)).settings.model_dump(exclude={"verda"}) == first.model_dump(
         exclude={"verda"}
     )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"headers": {"X-Rack": "7", "X-Pass": "hunter2"}},
+        {"headers": {"X-Rack": "7", "X-Auth": "hunter2"}},
+        {"headers": {"X-Rack": "7", "X-Api-Key": "hunter2"}},
+        {"headers": {"X-Rack": "7"}, "body": '{"key": "hunter2", "outlet": 1}'},
+        {"headers": {"X-Rack": "7"}, "body": "user=pdu&pass=hunter2"},
+    ],
+)
+def test_a_credential_in_a_header_or_a_body_is_shown_to_nobody(entry: dict[str, Any]) -> None:
+    """They belong under auth, and some people write them there all the same."""
+    machine = {"name": "w1", "gpu_count": 1, "scale_up_endpoint": "https://pdu/on",
+               "scale_down_endpoint": "https://pdu/off"}  # fmt: skip
+    shown = show(load_dict({"machines": [machine], "webhooks": {"pdu": entry}}).settings)
+    assert "hunter2" not in json.dumps(shown)
+    assert shown["webhooks"]["pdu"]["headers"]["X-Rack"] == "7"
 
 
 def test_what_follows_the_question_mark_of_an_endpoint_is_shown_to_nobody() -> None:

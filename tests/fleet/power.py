@@ -74,6 +74,7 @@ class Room:
     faults: dict[str, list[str]] = field(default_factory=dict)  # by machine, or "*"
     broken: list[str] = field(default_factory=list)  # laws
     answers: bool = True  # the status endpoint does
+    delay: float = 15.0  # until a delayed call has its effect
     heard: set[str] = field(default_factory=set)  # keys that had an effect
     before: Callable[[Call], None] = lambda _call: None
 
@@ -120,7 +121,7 @@ class Room:
             self.press(name, on, hand=False)
         if met == "delayed":
             self.heard.add(key)
-            self.boxes[name].due, self.boxes[name].due_on = self.time.now + 15.0, on
+            self.boxes[name].due, self.boxes[name].due_on = self.time.now + self.delay, on
         return met
 
     def wishes(self, on: bool, name: str = "") -> list[str]:
@@ -222,6 +223,7 @@ class Operator(Controller):
             may_spend=lambda: self.leads,
             rng=world.rng,
             limits=policy.deadlines,
+            ready=lambda name: (node := hands.node(name)) is not None and node.ready,
             restored=self.flights.idle_marks.cleared,
             closing=taints[-1],
         )  # fmt: skip

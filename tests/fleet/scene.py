@@ -99,6 +99,7 @@ class Controller:
         self.life = 0  # calls of its life, without those of the final sweep
         self.heard = Heard()
         self.plan = Plan()
+        self.attached: set[str] = set()
         hands, time = self.hands, world.time
         self.ledger = Ledger(hands, policy.cluster_id, "one way", ("join",))
         refusals = Refusals(policy.deadlines)
@@ -170,6 +171,7 @@ class Controller:
             self.flights.launching,
             self.fleet.runs,
         )
+        found, self.attached = sweep.agreed(found, self.attached)
         await sweep.remove(self.hands, found)
         return found
 

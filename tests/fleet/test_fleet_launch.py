@@ -214,6 +214,18 @@ async def test_an_unknown_outcome_stays_an_intent_and_is_not_sent_again() -> Non
     assert len(controller.hands.did("create")) == 1
 
 
+async def test_orders_that_are_lost_again_and_again_are_made_ever_more_seldom() -> None:
+    world = World()
+    world.town.add_pod()
+    controller = world.start()
+    controller.hands.faults["create"] = ["never"] * 100
+    await world.run(controller, 3600, 5.0)
+    made = len(controller.hands.did("create"))
+    assert 8 <= made <= 12
+    controller.hands.faults["create"] = []
+    await world.until(controller, Phase.READY, 3600)
+
+
 async def test_an_answer_without_an_id_is_an_unknown_outcome() -> None:
     world = World()
     controller = await bought(world, create=Happened(""))

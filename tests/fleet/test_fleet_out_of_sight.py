@@ -46,6 +46,26 @@ async def test_the_disk_of_a_machine_that_came_into_sight_between_two_lists_stay
     assert not [target for verb, target in controller.hands.calls if verb == "delete_volume"]
 
 
+async def test_disks_that_every_other_list_hides_are_deleted_all_the_same() -> None:
+    world, controller, _ = await ready()
+    world.town.not_ready = 0
+    lists, disks = 0, dict(world.account.volumes)
+
+    def every_other(_: str) -> None:
+        nonlocal lists
+        lists += 1
+        hidden = lists % 2 == 1 and "delete_volume" not in {verb for verb, _ in controller.hands.calls}
+        world.account.volumes = {} if hidden else disks
+
+    world.account.instances.clear()
+    for name in world.town.nodes:
+        world.town.nodes[name] = replace(world.town.nodes[name], ready=False)
+    controller.hands.on_call["volumes"] = every_other
+    await world.run(controller, 600)
+    assert controller.hands.did("delete_volume")
+    assert lists < 60
+
+
 async def test_a_sweep_leaves_the_attached_disk_of_a_machine_whose_node_is_ready() -> None:
     world = World(cooldown=1e6)
     controller = await hidden_order(world)
@@ -53,6 +73,18 @@ async def test_a_sweep_leaves_the_attached_disk_of_a_machine_whose_node_is_ready
     found = await controller.sweep()
     assert not controller.hands.did("delete_volume")
     assert [words for words in found.doubtful if "is Ready" in words]
+
+
+async def test_an_attached_disk_stays_whose_node_was_silent_for_one_sweep_alone() -> None:
+    """The cloud shows its machine to nobody, and pods run there all the while."""
+    world = World(cooldown=1e6)
+    controller = await hidden_order(world)
+    world.account.instances.clear()
+    name = controller.only.name
+    for lit in (True, False, True, False, True):
+        world.town.nodes[name] = replace(world.town.nodes[name], ready=lit)
+        await controller.sweep()
+    assert not controller.hands.did("delete_volume")
 
 
 async def test_an_order_that_no_list_shows_and_whose_node_is_ready_is_told_beside_machines_that_are_known() -> (

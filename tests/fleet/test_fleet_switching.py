@@ -11,7 +11,7 @@ from controller.domain.kube import Taint
 from controller.domain.plan import Plan, Retire
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
-from controller.domain.switching import Power, Switched
+from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.removal import UNSEEN
 from controller.fleet.switching.life import Seen, step
 from tests.fleet.fakes import make_node
@@ -576,7 +576,9 @@ async def test_a_call_that_acts_late_on_a_machine_whose_node_never_came_takes_no
 
 
 def test_gpus_are_waited_for_from_the_moment_on_at_which_what_brings_them_may_come() -> None:
-    rising = Switched(name="w1", power=Power.RISING, call="c", node_ready_at=10.0, may_fall_until=600.0)
+    rising = Switched(
+        name="w1", power=Power.RISING, call="c", node_ready_at=10.0, fall=Fall(since=0.0, until=600.0)
+    )
     seen = Seen(node=make_node("w1", 10.0, gpus=0), promised={"nvidia.com/gpu": 1})
     for now, power in ((620.0, Power.RISING), (1190.0, Power.RISING), (1201.0, Power.DRAINING)):
         assert step(rising, seen, switch("w1"), Deadlines(gpu=600.0), now).power is power
@@ -605,7 +607,7 @@ async def test_one_that_leaves_the_settings_keeps_no_taint_of_ours(power: Power)
     await world.wait_for(operator, "w1", power, step=1.0)
     calls = len(world.room.calls)
     operator.fleet.policy = replace(operator.fleet.policy, switches=())
-    await world.run(operator, 300)
+    await world.run(operator, 700)  # as long as a call that was made may act
     assert operator.ledger.switched == {}
     assert world.town.nodes["w1"].taints == ()
     assert len(world.room.calls) == calls
@@ -632,6 +634,7 @@ async def test_one_that_leaves_the_settings_while_it_goes_down_takes_no_pod_on_i
     if returns:
         await world.wait_for(operator, "w1", Power.ON)
         return
+    await world.run(operator, 600)
     assert operator.ledger.switched == {}
     assert world.town.nodes["w1"].taints == ()
 
@@ -737,7 +740,7 @@ async def test_who_switches_a_machine_on_shortly_after_we_did_is_heeded_as_well(
     world.room.press("w1", True)
     await world.wait_for(operator, "w1", Power.ON)
     calls = len(world.room.calls)
-    await world.run(operator, 1500)
+    await world.run(operator, operator.record("w1").hand_until - world.time.now - 20)
     assert len(world.room.calls) == calls
     assert operator.plan.machines["w1"].code is Reason.SWITCHED_BY_HAND
 

@@ -51,6 +51,7 @@ class Life:
         self.operator: Operator = self.world.begin()
         self.former: list[Operator] = []  # who led before, with what they had under way
         self.pods = 0
+        self.left: dict[str, float] = {}  # when a machine left the settings
 
     def _judge(self, call: Call) -> None:
         room = self.room
@@ -63,12 +64,18 @@ class Life:
             if box.name != call.name
             and box.name in known
             and box.power == "booting"
-            and self.time.now - box.since < ON_WITHIN
+            and self.time.now - self._asked(box.name) < ON_WITHIN
             and box.ours
+            and min(box.since, self._asked(box.name)) > self.left.get(box.name, 0.0)
         ]
         waiting = sum(1 for pod in self.town.pods.values() if not pod.node)
         if len(coming) + 1 > waiting:
             room.broken.append(f"{call.name} is switched on for {waiting} pods while {coming} come")
+
+    def _asked(self, name: str) -> float:
+        """When it was called on first with the key that was used last; the effect may come later."""
+        keys = [call.key for call in self.room.calls if call.name == name and call.on]
+        return next((call.at for call in self.room.calls if keys and call.key == keys[-1]), 0.0)
 
     async def happen(self) -> None:
         rng, room, town = self.rng, self.room, self.town
@@ -82,6 +89,7 @@ class Life:
                 town.add_pod(f"p{self.pods}")
         elif chance < 0.22:
             room.faults.setdefault(name, []).append(rng.choice((*FAULTS, *ENDS)))
+            room.delay = rng.choice([15.0, 15.0, 60.0, 110.0])
         elif chance < 0.26:
             await self.restart()
         elif chance < 0.29:
@@ -112,6 +120,8 @@ class Life:
         """Somebody takes machines out of the settings of who leads, or puts all of them back."""
         before, every = self.operator.fleet.policy, self.world.policy.switches
         fewer = tuple(one for one in every if self.rng.random() < 0.7)
+        if len(before.switches) == len(every):
+            self.left |= {one.name: self.time.now for one in every if one not in fewer}
         self.operator.fleet.policy = replace(
             before, switches=fewer if len(before.switches) == len(every) else every
         )

@@ -43,6 +43,10 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
         given = configs.part(flag.group) if configs is not None else None
         if given is not None:
             _pool(draft, n, flag, given, shared, environ)
+        elif configs is not None and flag.group in configs.data and configs.data[flag.group] is None:
+            draft.problems.append(
+                configs.places.problem((*configs.path, flag.group), None, "a map of keys and values")
+            )
         elif configs is not None and configs.get(flag.group) is None:
             known = ", ".join(configs.data) or "none"
             draft.wrong("--nodes", flag.text, f"a group that node_configs has ({known})", "command line")

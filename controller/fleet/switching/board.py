@@ -23,18 +23,19 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
+from controller.fleet.switching.aftermath import dated, may_fall, unspent
 from controller.fleet.switching.driven import lacking_marks
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
-from controller.fleet.switching.waits import hindrance, stays
+from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
+_LEAVING = (Power.ON, Power.DRAINING, Power.FALLING)  # what may be taking it away can be called off
 _TELLS = 120.0  # an answer of a status endpoint is believed that long
-_GOES_DOWN = 600.0  # after a call to one that left the settings: nobody says any more how long it may take
 
 
 class Switchboard:
@@ -163,22 +164,23 @@ class Switchboard:
         return self._ledger.switched.keys() - {switch.name for switch in self.switches}
 
     def _forget(self, name: str, now: float) -> None:
-        """It is no longer in the settings, and stays as it is; our taints go before its record does."""
-        record, node = self._ledger.switched[name], self._view.node(name)
-        if self._goes_down(record, node, now):
-            self.turning.call_off(name)  # before any call that was not made yet
-            return
-        if record.power is not Power.OFF:  # whatever is under way for it ends here
+        """It is no longer in the settings, and stays as it is; our taints go before its record does.
+
+        A call of ours may have its effect yet, and would take the power from whatever is bound there meanwhile.
+        """
+        node, record = self._view.node(name), dated(self._ledger.switched[name], now)
+        waits = may_fall(record, now)
+        if record.power in _LEAVING:
+            self.turning.call_off(name, "it is no longer in the settings")
+        called = record.power is Power.FALLING and waits
+        if record.power is not Power.OFF and not called:  # whatever is under way for it ends here
             log.info("a switched machine is no longer in the settings", extra={"machine": name})
-            self._ledger.put_switched(replace(off(record, now), call="", node_goes=False))
+            record = replace(off(record, now), call="", node_goes=False)
+        self._ledger.put_switched(record)
+        if waits:
+            return
         if not self.turning.marked(node) and not self.turning.running(name):
             self._ledger.drop_switched(name)
-
-    @staticmethod
-    def _goes_down(record: Switched, node: Node | None, now: float) -> bool:
-        """A call of ours may have its effect yet, and takes the power from whatever is bound there meanwhile."""
-        called = record.power is Power.FALLING and 0 <= now - record.called_at <= _GOES_DOWN
-        return called and node is not None and node.ready
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
         """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
@@ -220,17 +222,19 @@ class Switchboard:
         for switch, record in self.records():
             seen = self._seen(switch, now)
             self.turning.follow(self.policy, switch, record)
+            if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
+                self.turning.call_off(switch.name, f"switching {switch.name} off is paused")
             wanted = taint_wanted(record, seen, now)
             if seen.node is not None and wanted is not None:
-                undrained = now < record.may_fall_until or (
-                    record.power is Power.FALLING and not record.drain_at
-                )
-                self.turning.taint(switch.name, seen.node, wanted, meanwhile=undrained)
+                undrained = record.power is Power.FALLING and not record.drain_at
+                meanwhile = wanted and (undrained or may_fall(record, now))
+                self.turning.taint(switch.name, seen.node, wanted, meanwhile=meanwhile)
             if self._driven and switch.delete_node and seen.node is not None:
                 self.turning.dress(seen.node, *lacking_marks(switch, seen.node))
         for name in self._left():
             if (node := self._view.node(name)) is not None:
-                closed = self._ledger.switched[name].power is Power.FALLING  # until it is forgotten
+                record = self._ledger.switched[name]
+                closed = record.power is Power.FALLING or may_fall(record, now)  # until it is forgotten
                 self.turning.taint(name, node, closed, meanwhile=closed)
 
     # -- what drivers ask for -------------------------------------------------------------------
@@ -247,9 +251,10 @@ class Switchboard:
 
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
-        now = self._clock()
+        now, node = self._clock(), self._view.node(record.name)
         after = replace(
             record,
+            fall=record.fall if node is not None and node.ready else unspent(record),
             power=Power.RISING,
             call=self.turning.means.new_call(),
             again=0,

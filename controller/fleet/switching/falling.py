@@ -17,9 +17,11 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.switching import Power, Switch, Switched, as_machine
+from controller.domain.switching import Fall, Power, Switch, Switched, as_machine
+from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
-from controller.fleet.switching.life import SPEAKS, off, pause_after
+from controller.fleet.switching.aftermath import answered, called, dated, kept
+from controller.fleet.switching.life import SPEAKS, USELESS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 
@@ -29,13 +31,13 @@ _LATER = 30.0
 class Falling:
     def __init__(self, means: Means) -> None:
         self._by = means
-        self.called_off: set[str] = set()  # machines that are needed after all
+        self.called_off: dict[str, str] = {}  # machines that stay on after all, and why
 
     def _wanted_off(self, name: str) -> Callable[[], None]:
         def check() -> None:
             self._by.lead()
-            if name in self.called_off:
-                raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
+            if why := self.called_off.get(name):
+                raise CalledOff(Explanation(Reason.NEEDED, why))
 
         return check
 
@@ -84,43 +86,35 @@ class Falling:
                 return  # what its Node shows decides, and at last the deadline
             if not record.call:
                 record = await self._by.change(switch, call=self._by.new_call())
-            failed = record.reason in FAILURES
             if not record.drain_at:
                 await self._close(name)
-            check = self._by.lead if failed or record.unsure else self._wanted_off(name)
-            sure, now = not record.unsure, self._by.clock()
-            # Written first, and the list is read last: nothing slow stands between it and the call.
-            await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True)
+            calls_before = dated(record, self._by.clock()).fall
             try:
-                check()
-                if record.reason is Reason.DISMISSED:  # whoever wants it off has drained it
-                    await self._by.removal.look_at_work(policy, self._by.machine(switch))
-                else:
-                    await self._by.removal.last_look(policy, self._by.machine(switch))
-                check()
-                if not self._by.may_spend():
-                    raise Grounded
+                await self._last_look(policy, switch, record, calls_before)
             except CalledOff as stop:
                 self._not_called(record)
                 await self._keep(switch, stop.why)
                 return
-            except (ClusterError, Grounded):
+            except (ClusterError, LedgerError, Grounded):
                 self._not_called(record)
                 raise
-            here = self._by.record_in(name, Power.FALLING)
-            if here is None or here.call != record.call:
+            if self._same_wish(record) is None:
                 return
             outcome = await self._by.endpoints.switch(name, False, f"{record.call_id}-off")
-            here = self._by.record_in(name, Power.FALLING)
-            if here is None or here.call != record.call:
+            here = self._same_wish(record)
+            if here is None:
                 return
             if isinstance(outcome, Happened):
-                await self._by.change(switch, acked_at=self._by.clock())
+                spent = answered(here, calls_before)
+                await self._by.change(switch, acked_at=self._by.clock(), fall=spent)
                 self._by.listener.acknowledged(switch, here, False)
                 return
-            sure = sure and isinstance(outcome, Refused)
+            refused = isinstance(outcome, Refused)
+            sure = refused and not record.unsure
             if sure:
-                await self._by.change(switch, unsure=False, called_at=0.0)
+                await self._by.change(switch, unsure=False, called_at=0.0, fall=calls_before)
+            elif refused:
+                await self._by.change(switch, fall=calls_before)
             self._by.listener.not_acknowledged(switch, here, False, outcome)
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
@@ -128,6 +122,28 @@ class Falling:
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _same_wish(self, record: Switched) -> Switched | None:
+        """The record as it is now; None where it is of another wish."""
+        here = self._by.record_in(record.name, Power.FALLING)
+        return here if here is not None and here.call == record.call else None
+
+    async def _last_look(
+        self, policy: Policy, switch: Switch, record: Switched, calls_before: Fall | None
+    ) -> None:
+        """A call is written down first, and the list is read last: nothing slow stands between it and the call."""
+        name, now = switch.name, self._by.clock()
+        check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
+        fall = called(calls_before, now, now + switch.off_within, ready=self._by.ready(name))
+        await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
+        check()
+        if not record.drain_at and record.reason not in USELESS:  # whoever wants it off has drained it
+            await self._by.removal.look_at_work(policy, self._by.machine(switch))
+        else:
+            await self._by.removal.last_look(policy, self._by.machine(switch))
+        check()
+        if not self._by.may_spend():
+            raise Grounded
 
     async def _close(self, name: str) -> None:
         """It was not drained, as no Node was there. One that has come since takes no pod while the machine goes down."""
@@ -141,7 +157,7 @@ class Falling:
     async def _keep(self, switch: Switch, why: Explanation) -> None:
         """It stays on. One that is of no use stays tainted, and goes as soon as nothing needs it."""
         record = self._by.ledger.switched.get(switch.name)
-        if record is None:
+        if record is None or record.power is Power.OFF:
             return
         machine = as_machine(record, switch)
         if machine is None or (record.power is Power.FALLING and (record.unsure or record.again)):
@@ -157,27 +173,24 @@ class Falling:
                 )
                 return
             raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
-        await self._by.removal.restore(machine, self._by.lead)
-        self._by.restored(machine.name)  # its mark of being idle went, too
+        if record.power is Power.ON or kept(record, self._by.clock()).power is Power.ON:
+            await self._by.removal.restore(machine, self._by.lead)
+            self._by.restored(machine.name)  # its mark of being idle went, too
         if record.power is not Power.ON:
-            await self._by.change(
-                switch,
-                power=Power.ON,
-                reason=None,
-                note="",
-                drain_at=0.0,
-                called_at=0.0,
-                tries=0,
-                down_at=0.0,
-            )
+            here = self._by.ledger.switched[switch.name]
+            after = replace(kept(here, self._by.clock()), reason=None, note="")
+            await self._by.change(switch, **_fields(after))
         self._by.listener.removal_called_off(machine, why)
 
     def _not_called(self, before: Switched) -> None:
         """The call that was written down last was not made."""
-        here = self._by.record_in(before.name, Power.FALLING)
-        if here is not None and here.call == before.call:
+        if self._same_wish(before) is not None:
             self._by.ledger.change_switched(
-                before.name, tries=before.tries, called_at=before.called_at, unsure=before.unsure
+                before.name,
+                tries=before.tries,
+                called_at=before.called_at,
+                unsure=before.unsure,
+                fall=before.fall,
             )
 
     async def _stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
@@ -190,10 +203,14 @@ class Falling:
             raise NotYet(
                 f"{switch.name} cannot be switched off: {words}", max(_LATER, until - self._by.clock())
             )
-        await self._by.change(
-            switch, power=Power.ON, drain_at=0.0, called_at=0.0, tries=0, down_at=0.0, failures=failures,
-            refused_until=until, reason=Reason.SWITCH_FAILED, note=f"it cannot be switched off: {words}",
-        )  # fmt: skip
+        after = replace(
+            kept(self._by.ledger.switched[switch.name], self._by.clock()),
+            failures=failures,
+            refused_until=until,
+            reason=Reason.SWITCH_FAILED,
+            note=f"it cannot be switched off: {words}",
+        )
+        await self._by.change(switch, **_fields(after))
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
         """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.

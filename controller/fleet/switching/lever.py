@@ -14,7 +14,6 @@ import logging
 from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
-from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.plan import Explanation
 from controller.domain.reason import SENTENCES, Reason
@@ -23,7 +22,7 @@ from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
 from controller.fleet.switching.board import Switchboard
 from controller.fleet.switching.life import off
-from controller.fleet.switching.waits import hindrance, stays
+from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.tasks import Grounded
 
 log = logging.getLogger("gpu_autoscaler.fleet")
@@ -63,7 +62,7 @@ class Lever:
     def _not_on(self, switch: Switch, record: Switched) -> Explanation | None:
         if not self._by.may_act():
             return Explanation(Reason.NOT_LEADER, SENTENCES[Reason.NOT_LEADER])
-        if any(mark in ("scale-up", "all") for mark in (self.board.policy.pause, switch.pause)):
+        if paused(self.board.policy, switch, None, "scale-up"):
             return Explanation(Reason.PAUSED, f"switching {switch.name} on is paused")
         why = hindrance(switch, record, self._node(switch.name), self._by.clock())
         return Explanation(why.reason, f"{switch.name}: {why.message}") if why is not None else None
@@ -96,7 +95,10 @@ class Lever:
         except TimeoutError:
             return None  # it is stored, and repeated with its key until its Node is silent
         record = self._by.ledger.switched.get(name)
-        if record is None or record.power is not Power.ON:
+        stayed = record is not None and (
+            record.power is Power.ON or (record.power is Power.RISING and not record.call)
+        )
+        if record is None or not stayed:
             return None
         return Explanation(
             record.reason or Reason.IN_USE, record.note or "something there needs it after all"
@@ -162,8 +164,7 @@ class Lever:
         node = self._node(switch.name)
         if record.power is Power.RISING and (node is None or not node.ready):
             return None
-        marks = [self.board.policy.pause, switch.pause, node.annotations.get(names.PAUSE, "") if node else ""]
-        if any(mark in ("scale-down", "all") for mark in marks):
+        if paused(self.board.policy, switch, node, "scale-down"):
             return Explanation(Reason.PAUSED, f"switching {switch.name} off is paused")
         why = next(iter(stays(switch, record, self._by.clock())), None)
         return Explanation(why.reason, f"{switch.name}: {why.message}") if why is not None else None

@@ -15,11 +15,10 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Power, Switch, Switched
+from controller.fleet.switching.aftermath import DARK, dated, may_fall
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
-# A Node that stops being Ready for a moment is not off; kubelets miss a heartbeat now and then.
-DARK = 30.0
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0
 # On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
@@ -51,7 +50,7 @@ def first(switch: Switch, seen: Seen, now: float) -> Switched:
 
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
-    record = _no_later_than(record, now)
+    record = dated(_no_later_than(record, switch, limits, now), now)
     for _ in Power:
         after = _once(record, seen, switch, limits, now)
         if after == record:
@@ -60,11 +59,15 @@ def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
     return record
 
 
-def _no_later_than(record: Switched, now: float) -> Switched:
+def _no_later_than(record: Switched, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """What lies in the future was written before the clock was set back: it counts from now on."""
     later = {name: now for name in _MOMENTS if getattr(record, name) > now}
-    if record.may_fall_until > now + DAY:
-        later["may_fall_until"] = now + DAY
+    for name, most in (
+        ("hand_until", switch.left_alone),
+        ("refused_until", max(limits.backoff_first, limits.backoff_most)),
+    ):
+        if getattr(record, name) > now + most:
+            later[name] = now + most
     ons = tuple(min(at, now) for at in record.ons if min(at, now) > now - DAY)
     if not later and ons == record.ons:
         return record
@@ -86,8 +89,6 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
 
 
 def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
-    if seen.told == "off" and record.may_fall_until:
-        record = replace(record, may_fall_until=0.0)
     if not seen.up or seen.told == "off":
         return _left_behind(record, seen, switch, limits, now)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
@@ -134,25 +135,26 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     node = seen.node
     if not seen.up or node is None:
         if record.node_ready_at:
-            record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0)
+            record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
+        if record.down_at and record.fall is not None and now >= record.down_at + DARK:
+            return off(record, now)  # it had come, and an earlier call has ended it
         if now <= record.wanted_at + switch.on_within:
             return record
         if not record.call:  # nobody here wanted it; it went away again
             return off(record, now)
         return failed(record, Reason.ON_DEADLINE, limits, now)
     if not record.node_ready_at:
-        return replace(record, node_ready_at=now)
+        return replace(record, node_ready_at=now, down_at=0.0)
     lack = lacking(seen.promised, node)
     if not lack:
         if not record.gpus_seen_at:
             return replace(record, gpus_seen_at=now)
-        if now - record.gpus_seen_at < limits.gpu_settle or now < record.may_fall_until:
+        if now - record.gpus_seen_at < limits.gpu_settle or may_fall(record, now):
             return record
         return replace(
             record,
             power=Power.ON,
             on_since=now,
-            may_fall_until=0.0,
             gpus_lost_at=0.0,
             down_at=0.0,
             failures=0,
@@ -164,7 +166,7 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if record.gpus_seen_at:
         record = replace(record, gpus_seen_at=0.0)
     # While our taint is kept there, what brings the GPUs may not come.
-    since = max(record.node_ready_at, record.may_fall_until)
+    since = max(record.node_ready_at, record.opens_at)
     if now > since + limits.gpu and now >= record.hand_until:
         return failed(record, Reason.GPU_DEADLINE, limits, now, f"its node never offered {', '.join(lack)}")
     return record
@@ -205,30 +207,33 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         record = replace(record, down_at=0.0) if record.down_at else record
         if not record.called_at or now <= record.called_at + switch.off_within:
             return record
-        words = SENTENCES[Reason.OFF_DEADLINE]
-        keeps = record.reason in USELESS
-        return replace(
-            record,
-            again=record.again + 1,
-            called_at=0.0,
-            acked_at=0.0,
-            tries=0,
-            reason=record.reason if keeps else Reason.OFF_DEADLINE,
-            note=record.note if keeps else words,
-        )
+        return _called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
     if not record.called_at or now < record.down_at + DARK:
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer
-    # Of one whose Node was silent before the call, silence tells nothing of what that did. It may boot meanwhile.
-    blind = record.down_at <= record.called_at and seen.told != "off"
-    until = record.called_at + switch.off_within if blind else 0.0
-    record = replace(off(record, now), node_goes=switch.delete_node, may_fall_until=until)
+    if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
+        return _called_in_vain(record)
+    record = replace(off(record, now), node_goes=switch.delete_node)
     if record.reason in USELESS:
         return record  # why is told until it is tried again
     return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
+
+
+def _called_in_vain(record: Switched) -> Switched:
+    """It goes on, so it is called once more, with another key."""
+    keeps = record.reason in USELESS
+    return replace(
+        record,
+        again=record.again + 1,
+        called_at=0.0,
+        acked_at=0.0,
+        tries=0,
+        reason=record.reason if keeps else Reason.OFF_DEADLINE,
+        note=record.note if keeps else SENTENCES[Reason.OFF_DEADLINE],
+    )
 
 
 def off(record: Switched, now: float) -> Switched:
@@ -285,12 +290,10 @@ def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
     more pods would be bound there. A Node that is Ready and shows no GPU at all takes no GPU pod either; there the
     taint gives way after a while, because the pods that bring the GPUs may not tolerate it.
     """
+    if may_fall(record, now) or record.power in (Power.OFF, Power.FALLING):
+        return True
     if record.power is Power.ON:
         return False
-    if record.power in (Power.OFF, Power.FALLING) or (
-        record.power is Power.RISING and now < record.may_fall_until
-    ):
-        return True
     if record.power is Power.RISING and seen.node is not None and seen.up and record.node_ready_at:
         shown = any(seen.node.allocatable.get(name, 0) for name in seen.promised)
         if not shown and now >= record.node_ready_at + PATIENCE:

@@ -37,6 +37,7 @@ class Means:
     may_spend: Callable[[], bool]
     rng: random.Random
     limits: Deadlines
+    ready: Callable[[str], bool]  # whether the machine's Node was, when it was seen last
     restored: Callable[[str], None] = lambda _name: None
     closing: Taint = HARD  # keeps pods off a machine that goes
 

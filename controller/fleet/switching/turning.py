@@ -64,16 +64,17 @@ class Turning:
             try:
                 await work()
             finally:
-                self._falling.called_off.discard(name)
+                self._falling.called_off.pop(name, None)
 
         self._tasks.start(name, run)
 
     def retire(self, policy: Policy, switch: Switch, reason: Reason, message: str) -> None:
         self._leave(switch.name, lambda: self._falling.retire(policy, switch, reason, message))
 
-    def call_off(self, name: str) -> None:
+    def call_off(self, name: str, why: str) -> None:
+        """Whatever takes it away ends before its next step, if no call was made."""
         if self._tasks.running(name):
-            self._falling.called_off.add(name)
+            self._falling.called_off.setdefault(name, why)
 
     def running(self, name: str) -> bool:
         return self._tasks.running(name)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from controller.domain import names
 from controller.domain.kube import Node
+from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import DAY, Power, Stay, Switch, Switched
 
@@ -67,6 +68,11 @@ def hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -
         ),
     )
     return next((stay for stay in found if stay.until > now), None)
+
+
+def paused(policy: Policy, switch: Switch, node: Node | None, direction: str) -> bool:
+    marks = (policy.pause, switch.pause, node.annotations.get(names.PAUSE, "") if node is not None else "")
+    return any(mark in (direction, "all") for mark in marks)
 
 
 def stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:

@@ -1,0 +1,190 @@
+"""Courses of events that once ended badly for a switched machine, or for what ran there."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from msgspec.structs import replace
+
+from controller.cluster.protocol import ClusterError
+from controller.domain import names
+from controller.domain.policy import Deadlines
+from controller.domain.switching import Fall, Power, Switched
+from controller.fleet.ledger import LedgerError
+from controller.fleet.switching.lever import Lever
+from controller.fleet.switching.life import Seen, step
+from tests.fleet.fakes import make_node
+from tests.fleet.power import Cabinet, switch
+
+HARD = (names.TAINT_DRAINING, "NoSchedule")
+
+
+async def test_a_call_that_was_answered_and_acts_late_takes_no_gpu_after_a_blink_of_the_node() -> None:
+    world = Cabinet(switch("w1", 1, off_within=600.0))
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.room.faults["w1"] = ["nothing"]  # answered 202; it acts in 300 s
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    box.due, box.due_on = world.time.now + 300.0, False
+    world.town.lose("w1")  # its kubelet restarts, or the network is away, for 40 s
+    await world.run(operator, 40, step=1.0)
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], ready=True)
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    await world.run(operator, 400, step=1.0)
+    assert world.room.broken == []
+
+
+async def test_a_boot_with_a_restart_in_it_hides_no_call_that_may_act() -> None:
+    """Answered while the Node was silent; the Node comes, reboots once (a driver), comes again; the call acts."""
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=600.0))
+    box = world.room.add("w1", 1, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    world.room.faults["w1"] = ["ok", "nothing"]
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    while not world.room.wishes(False):
+        await world.run(operator, 1, step=1.0)
+    box.due, box.due_on = world.time.now + 400.0, False
+    box.boots, box.power, box.since = (
+        True,
+        "booting",
+        world.time.now - 55,
+    )  # late, and before the Node is taken for off
+    await world.run(operator, 15, step=1.0)
+    world.town.lose("w1")
+    await world.run(operator, 45, step=1.0)
+    world.town.nodes["w1"] = replace(world.town.nodes["w1"], ready=True)
+    world.town.work = 1e5
+    await world.run(operator, 500, step=1.0)
+    assert world.room.broken == []
+
+
+async def test_one_whose_endpoint_says_on_is_not_off_because_its_node_is_silent() -> None:
+    world = Cabinet(switch("w1", 1, asked=True, off_within=120.0))
+    world.room.add("w1", 1, power="on", stops=False)
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    world.town.lose("w1")  # its kubelet ended; the power did not
+    await world.run(operator, 1200)
+    assert world.room.boxes["w1"].power == "on"
+    assert len(world.room.wishes(False)) > 1, (operator.record("w1"), operator.fleet.reports)
+
+
+async def test_one_that_never_came_and_is_said_to_be_on_is_called_off_again() -> None:
+    world = Cabinet(switch("w1", 1, asked=True, on_within=120.0, off_within=120.0))
+    world.room.add("w1", 1, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["ok", "nothing"]
+    await world.wait_for(operator, "w1", Power.FALLING)
+    del world.town.pods[pod.key]
+    await world.run(operator, 3000)
+    assert (world.room.boxes["w1"].power, operator.power("w1")) == ("off", Power.OFF), operator.fleet.reports
+
+
+@pytest.mark.parametrize("field", ["hand_until", "refused_until"])
+def test_a_clock_that_is_set_back_keeps_no_machine_waiting_for_ever(field: str) -> None:
+    later = 1_900_000_000.0
+    record = Switched(name="w1", off_since=later, **{field: later + 1800.0})
+    now = 1_800_000_000.0
+    after = step(record, Seen(), switch("w1", left_alone=1800.0), Deadlines(), now)
+    assert getattr(after, field) <= now + 3600.0
+
+
+async def test_a_pause_that_comes_during_the_drain_stops_the_call() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, pause="all")
+    await world.run(operator, 120, step=1.0)
+    assert world.room.calls == []
+
+
+async def test_one_that_leaves_the_settings_while_it_is_drained_loses_no_pod() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.town.nodes["cpu-1"] = make_node("cpu-1", world.time.now - 5000, gpus=0)
+    world.town.add_pod("web", gpus=0, node="w1", owner_kind="ReplicaSet")
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    assert "default/web" in world.town.pods
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 60, step=1.0)
+    assert "default/web" in world.town.pods
+
+
+async def test_one_that_a_driver_sent_off_is_called_again_although_a_pod_without_gpus_is_there() -> None:
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    lever = Lever(operator.board)
+    await world.wait_for(operator, "w1", Power.ON)
+    world.town.add_pod("agent", gpus=0, node="w1", owner_kind="ReplicaSet")  # it tolerates everything
+    world.room.faults["w1"] = ["nothing"]
+    await world.run(operator, 5)
+    assert await lever.off("w1") is None
+    await world.run(operator, 1200)
+    assert len(world.room.wishes(False)) > 1, operator.record("w1")
+
+
+async def test_nothing_is_off_because_a_call_was_written_down_that_was_never_made() -> None:
+    world = Cabinet(switch("w1", 1, on_within=120.0))
+    world.room.add("w1", 1, node=False, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    pod = world.town.add_pod("train")
+    out: list[float] = []
+
+    def outage(_: str) -> None:
+        record = operator.ledger.switched["w1"]
+        if record.power is Power.FALLING and not out:
+            out.append(world.time.now)
+
+    def fails(_: str) -> None:
+        if out and world.time.now < out[0] + 60:
+            raise ClusterError("unreachable", "etcdserver: request timed out")
+
+    operator.hands.on_call["taint"] = outage
+    operator.hands.on_call["write_config_map"] = fails
+    for _ in range(600):
+        world.happen()
+        with contextlib.suppress(LedgerError, ClusterError):
+            await operator.look()
+        await world.time.advance(1.0)
+        if out and pod.key in world.town.pods:
+            del world.town.pods[pod.key]
+    assert out
+    assert world.room.wishes(False), operator.record("w1")
+
+
+async def test_a_pod_waits_no_quarter_of_an_hour_for_one_that_a_late_call_has_ended() -> None:
+    world = Cabinet(switch("w1", 1, off_within=600.0), switch("w2", 2))
+    box = world.room.add("w1", 1)
+    world.room.add("w2", 2)
+    operator = world.begin()
+    await world.run(operator, 10)
+    now = world.time.now
+    operator.ledger.put_switched(
+        replace(
+            operator.record("w1"), fall=Fall(since=now, until=now + 600.0, lost=True), off_since=now - 100
+        )
+    )
+    box.due, box.due_on = now + 200.0, False
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    waited = 0
+    while not world.town.pods["default/train"].node and waited < 3000:
+        await world.run(operator, 5)
+        waited += 5
+    assert waited < 700, waited
