@@ -11,16 +11,17 @@ from compat_grpc.groups import Group
 from compat_grpc.switched import Seen
 from controller.domain.policy import Policy
 from controller.domain.switching import Power
-from controller.fleet.switching.waits import stays
+from controller.fleet.switching.waits import paused, stays
 
 _PAUSED = ("scale-down", "all")
 
 
 def is_held(policy: Policy, group: Group, seen: Seen | None, now: float) -> bool:
     """`seen`: of a group that is one switched machine."""
+    if seen is not None:
+        if seen.record.power is not Power.ON:
+            return False
+        halted = not seen.configured or paused(policy, seen.switch, seen.node, "scale-down")
+        return halted or bool(stays(seen.switch, seen.record, now))
     pool = policy.pool(group.pool)
-    if policy.pause in _PAUSED or (pool is not None and pool.pause in _PAUSED):
-        return True
-    if seen is None or seen.record.power is not Power.ON:
-        return False
-    return not seen.configured or seen.switch.pause in _PAUSED or bool(stays(seen.switch, seen.record, now))
+    return policy.pause in _PAUSED or (pool is not None and pool.pause in _PAUSED)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.domain import names
 from controller.domain.kube import Taint
 from controller.domain.machine import Phase
 from controller.domain.policy import Headroom, NamespaceLimit
@@ -51,6 +52,9 @@ async def test_a_switched_machine_that_has_to_stay_on_is_its_groups_minimum() ->
         for name in ("w1", "w2", "w3"):
             await switched_on(one, client, name)
         assert await sizes(client) == {"w1": (1, 1), "w2": (1, 1), "w3": (0, 1)}
+        node = one.world.town.nodes["w3"]
+        one.world.town.nodes["w3"] = replace(node, annotations={names.PAUSE: "scale-down"})
+        assert (await sizes(client))["w3"] == (1, 1)
         await one.run(960, step=20)
         await one.controller.fleet.refresh_catalogue()
         assert (await sizes(client))["w1"] == (0, 1)
