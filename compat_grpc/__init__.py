@@ -1,4 +1,4 @@
 """cluster-autoscaler at the wheel: the optional module that serves the fleet over `externalgrpc`.
 
-Nothing is served yet; `controller` never imports this package, and works without its extra installed.
+`controller` asks for it by its name where somebody wants it, and works without its extra installed.
 """

@@ -84,6 +84,9 @@ class _World:
     def nodes(self) -> dict[str, Node | None]:
         return {m.intent: node for m, node in zip(self._machines, self._nodes, strict=True)}
 
+    def driver_begins(self, now: float) -> None:
+        pass
+
     def change(self) -> None:
         self._nodes = (*self._nodes[:-1], self._nodes[-1])
 

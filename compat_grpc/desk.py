@@ -12,6 +12,7 @@ from decimal import Decimal
 from compat_grpc import prices, templates
 from compat_grpc.failures import Failures
 from compat_grpc.groups import Group, Groups
+from compat_grpc.held import is_held
 from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.switched import Served
@@ -19,15 +20,18 @@ from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
 from controller.domain.machine import Phase
-from controller.domain.plan import Snapshot
+from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import Policy, Pool
 from controller.domain.resources import Resources
-from controller.domain.switching import Face
+from controller.domain.switching import Face, Power
 from controller.fleet.engine import Fleet
 from controller.fleet.switching.driven import gpu_label
+from controller.fleet.switching.waits import hindrance
 from controller.fleet.wheel import Wheel
+from controller.planning.planner import plan
 from controller.planning.predict import allocatable_of, labels_shown
 
+_NODE_GOES = 600.0  # seconds, in which the Node of a machine that is off is waited for
 _REMEMBERED = 20_000  # ids of machines that are gone
 _LEAST = Decimal("0.0001")  # an hour of a machine that costs nothing: prices are compared by dividing
 
@@ -43,8 +47,10 @@ class Desk:
         clock: Callable[[], float],
         cluster_id: str,
         shortfalls: Shortfalls | None = None,
+        snapshot: Callable[[], Snapshot] | None = None,
     ) -> None:
         self.clock = clock
+        self._snapshot = snapshot
         self._shortfalls = shortfalls
         self.fleet = fleet
         self.wheel = wheel
@@ -66,10 +72,22 @@ class Desk:
     def policy(self) -> Policy:
         return self.fleet.policy
 
+    @property
+    def caller_began(self) -> float:
+        """When the caller's present life began, also where an earlier life of ours heard of it; 0: nobody knows."""
+        began = self.fleet.ledger.driver_began
+        return began if began <= self.clock() else 0.0
+
+    def caller_begins(self) -> None:
+        self.fleet.ledger.driver_begins(self.clock())
+
+    def led_elsewhere(self) -> str:
+        return "" if self._leads() else "this replica does not hold the lease"
+
     def not_serving(self) -> str:
         """Why nothing can be told, or ""."""
-        if not self._leads():
-            return "this replica does not hold the lease"
+        if elsewhere := self.led_elsewhere():
+            return elsewhere
         if not self.fleet.rebuilt:
             return "ledger and inventory were not read yet"
         return ""
@@ -90,7 +108,12 @@ class Desk:
         before = self._roster.keys()
         configured = self.groups.now(self.fleet.policy, self.fleet.catalogue)
         self._nodes = self.wheel.nodes()
-        self._roster = Roster(configured, machines, self._nodes, self.failures.all(), switched)
+        of_switches, now_is = {seen.switch.name: seen for seen in switched}, self.clock()
+
+        def held(group: Group) -> bool:
+            return is_held(self.policy, group, of_switches.get(group.id) if group.switched else None, now_is)
+
+        self._roster = Roster(configured, machines, self._nodes, self.failures.all(), switched, held)
         now = self._roster.keys()
         self._past.update({key: entry.group for key, entry in before.items() if key not in now})
         while len(self._past) > _REMEMBERED:
@@ -98,6 +121,27 @@ class Desk:
         self._shown = None
         self._prices = None
         self._state = (state[0], self.failures.version, *state[2:])
+
+    def lacking(self) -> int:
+        """Machines that pods wait for beside all that is on its way, as the planner would buy or switch them on."""
+        if self._snapshot is None:
+            return 0
+        return sum(1 for action in plan(self._snapshot()).actions if isinstance(action, Launch))
+
+    def still_there(self, name: str) -> str:
+        """Why a switched machine that is off is not switched on before its Node is gone, or "".
+
+        A Node that was there before and is not Ready is no machine on its way to cluster-autoscaler: it would take
+        another one beside it. One that pods keep for longer is no reason to leave it off for ever.
+        """
+        switch, record = self._served.get(name), self.fleet.ledger.switched.get(name)
+        node = self.wheel.node(name)
+        if switch is None or record is None or record.power is not Power.OFF or node is None or node.ready:
+            return ""
+        if hindrance(switch, record, node, self.clock()) is not None:
+            return ""  # that is told
+        goes = record.node_goes and 0 <= self.clock() - record.off_since < _NODE_GOES
+        return f"{name} is off, and its Node is about to be deleted" if goes or record.down_at else ""
 
     def group_that_was(self, key: str) -> str | None:
         """The group of a machine of ours that is gone; "" where only its name tells that it was ours."""

@@ -24,10 +24,12 @@ from controller.app.driver import Seat
 from controller.config.externalgrpc import ExternalGrpc
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Plan, Snapshot
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
+from controller.domain.resources import GPU
 from controller.fleet.listener import Listener
 from controller.planning.own import told_of_off
+from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.grpc")
 
@@ -65,6 +67,7 @@ class ExternalDriver:
             clock=self._clock,
             cluster_id=seat.fleet.policy.cluster_id,
             shortfalls=Shortfalls(seat.registry),
+            snapshot=seat.snapshot,
         )
         self._show(seat.registry)
 
@@ -108,6 +111,20 @@ class ExternalDriver:
                 "pod switches one on, and none goes off for being idle"
             )
             found.append(("SwitchedMachinesNotServed", words))
+        if resting := _resting(policy):
+            words = (
+                f"{', '.join(resting)}: without effect while cluster-autoscaler decides, which knows nothing of it; `limits`, "
+                "each pool's `max` and pauses hold"
+            )
+            found.append(("SettingsOfThePlannerRest", words))
+        sliced = [pool.name for pool in policy.pools if _without_whole_gpus(pool)]
+        if sliced:
+            words = (
+                f"pools {', '.join(sliced)}: their Nodes offer no whole GPUs (nvidia.com/gpu), and cluster-autoscaler never "
+                "counts a Node that carries the GPU label as ready without them; where more than three are not ready, and 45 % "
+                "of all, it scales nothing any more"
+            )
+            found.append(("NodesWithoutWholeGpus", words))
         return found
 
     def _compare(self, snapshot: Snapshot) -> None:
@@ -175,6 +192,21 @@ class ExternalDriver:
             task.cancel()
         if self.server is not None:
             await self.server.stop()
+
+
+def _resting(policy: Policy) -> list[str]:
+    """Settings that somebody relies on, and that only the planner keeps: whose money it is, and when nothing is removed."""
+    kept = {
+        "namespaces": policy.namespaces,
+        "headroom": policy.headroom,
+        "disruption.windows": policy.windows,
+        "disruption.not_during": policy.not_during,
+    }
+    return [key for key, value in kept.items() if value]
+
+
+def _without_whole_gpus(pool: Pool) -> bool:
+    return pool.resource_claims == "always" or not gpu_resources(pool, 1).get(GPU)
 
 
 def _why(machine: Machine) -> Explanation:

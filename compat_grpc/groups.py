@@ -72,7 +72,7 @@ class Groups:
 
     def __init__(self) -> None:
         self._kinds: dict[str, InstanceType] = {}  # by upper-case name, the last that was known
-        self._places: dict[str, set[tuple[str, str]]] = {}  # by pool: types and locations that were on sale
+        self._sold: set[tuple[str, str, str]] = set()  # types, locations and markets that were ever on sale
 
     def kind(self, name: str) -> InstanceType | None:
         """What the catalogue says of the type, or said last."""
@@ -81,6 +81,7 @@ class Groups:
     def now(self, policy: Policy, catalogue: Catalogue) -> dict[str, Group]:
         for offer in catalogue.offers:
             self._kinds[offer.type.name.upper()] = offer.type
+            self._sold.add((offer.type.name, offer.location, offer.market))
         found: dict[str, Group] = {}
         for pool in policy.pools:
             if is_one_group(pool):
@@ -95,26 +96,27 @@ class Groups:
                     max=pool.max,
                 )
                 continue
-            for kind, location in sorted(self._on_sale(pool, catalogue)):
+            for kind, location in sorted(self._on_sale(pool)):
                 group_id = long_id(pool.name, kind, location)
                 found[group_id] = Group(
                     id=group_id, pool=pool.name, instance_type=kind, location=location, max=pool.max
                 )
         return found | {s.name: of_switch(s) for s in policy.switches if s.delete_node}
 
-    def _on_sale(self, pool: Pool, catalogue: Catalogue) -> set[tuple[str, str]]:
+    def _on_sale(self, pool: Pool) -> set[tuple[str, str]]:
+        """By the settings of now: what the pool may not buy any more is no group, or a scale-up would be lost on it."""
         markets = pool.markets()
-        known = self._places.setdefault(pool.name, set())
-        known |= {
-            (offer.type.name, offer.location)
-            for offer in catalogue.offers
-            if offer.market in markets
-            and allows_type(pool, offer.type)
-            and (not pool.locations or offer.location in pool.locations)
+        allowed = {name for name, kind in self._kinds.items() if allows_type(pool, kind)}
+        found = {
+            (name, location)
+            for name, location, market in self._sold
+            if market in markets
+            and name.upper() in allowed
+            and (not pool.locations or location in pool.locations)
         }
-        sold = {kind.upper() for kind, _ in known}
+        sold = {name.upper() for name, _ in found}
         unknown = [name for name in pool.instance_types if name.upper() not in sold]
-        return known | {(name, location) for name in unknown for location in pool.locations}
+        return found | {(name, location) for name in unknown for location in pool.locations}
 
 
 def of_switch(switch: Switch, *, configured: bool = True) -> Group:

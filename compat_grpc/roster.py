@@ -7,7 +7,7 @@ Node's own. Nodes are found by their provider ID alone, because fake ones have n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -18,6 +18,7 @@ from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
+from controller.domain.switching import Power
 from controller.fleet.switching.driven import provider_id
 
 TEMPLATE = "verda://template/"  # a provider ID that no machine has
@@ -31,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None = None  # None: it never existed, or is gone
     failure: Failure | None = None
     switched: bool = False
+    asked_at: float = 0.0  # of one that is on its way because somebody asked for it; 0: any other
 
     @property
     def counts(self) -> bool:
@@ -51,7 +53,10 @@ class Roster:
         nodes: Mapping[str, Node | None],
         failures: Iterable[Failure],
         switched: Iterable[Seen] = (),
+        held: Callable[[Group], bool] = lambda group: False,
     ) -> None:
+        """`held`: which of them nothing may be taken from now."""
+        self._held = held
         alive = [m for m in machines if m.phase is not Phase.TOMBSTONE]
         failed = {failure.name: failure for failure in failures}
         switched = tuple(switched)
@@ -75,6 +80,7 @@ class Roster:
                     state=state,
                     machine=machine,
                     failure=failure if state == CREATING else None,
+                    asked_at=machine.intended_at if machine.phase.on_the_way else 0.0,
                 ),
             )
             if not machine.gone_at:
@@ -121,6 +127,7 @@ class Roster:
             state=state or DELETING,
             failure=failure if state == CREATING else None,
             switched=True,
+            asked_at=seen.record.wanted_at if seen.record.power is Power.RISING and seen.record.call else 0.0,
         )
         if state:
             self._of[name].append(entry)
@@ -153,12 +160,13 @@ class Roster:
     def message(self, group: Group) -> wire.NodeGroup:
         """Its maximum is what the pool leaves to it: machines of its other groups, or on their way out, are paid too."""
         target = self.target(group.id)
+        least = max(group.min, target) if self._held(group) else group.min
         most = group.max
         if group.configured and not group.switched:
             here = sum(1 for e in self._of[group.id] if e.counts and e.machine is not None)
             elsewhere = self._costing.get(group.pool, 0) - here
             most = max(target, group.min, group.max - elsewhere)
-        return wire.NodeGroup(id=group.id, minSize=group.min, maxSize=most, debug=_words(group, target))
+        return wire.NodeGroup(id=group.id, minSize=least, maxSize=most, debug=_words(group, target))
 
     def group_message(self, group_id: str) -> wire.NodeGroup:
         return self._messages[group_id]

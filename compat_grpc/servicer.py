@@ -18,10 +18,12 @@ import grpc
 from compat_grpc import options, prices
 from compat_grpc.desk import Desk
 from compat_grpc.groups import Group
+from compat_grpc.repeated import repeated
 from compat_grpc.roster import TEMPLATE, Entry, Roster
 from compat_grpc.statuses import Refusal, refused
 from compat_grpc.wire import externalgrpc_pb2 as wire
 from controller.domain import names
+from controller.domain.machine import Machine
 from controller.domain.plan import Explanation
 from controller.domain.reason import Reason
 
@@ -40,8 +42,8 @@ class Servicer:
         """`remembers`: what an earlier life of the caller asked for is not asked for again."""
         self._desk = desk
         self._remembers = remembers
-        self._caller_began = 0.0
         self._gives_options = gives_options
+        self._closing: set[asyncio.Future[list[None]]] = set()
 
     def _roster(self) -> Roster:
         why = self._desk.not_serving()
@@ -83,8 +85,10 @@ class Servicer:
         return wire.NodeGroupForNodeResponse()
 
     async def GPULabel(self, request: wire.GPULabelRequest, left: Left) -> wire.GPULabelResponse:
-        """Asked once in the life of a process, so it tells that one has begun."""
-        self._caller_began = self._desk.clock()
+        """Asked once in the life of a process, so it tells that one has begun: to whoever leads, or nobody."""
+        if elsewhere := self._desk.led_elsewhere():
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, elsewhere)
+        self._desk.caller_begins()
         return wire.GPULabelResponse(label=names.LABEL_GPU)
 
     async def GetAvailableGPUTypes(
@@ -125,8 +129,8 @@ class Servicer:
             )
             code = grpc.StatusCode.OUT_OF_RANGE if group.configured else grpc.StatusCode.FAILED_PRECONDITION
             raise Refusal(code, words)
-        if (repeated := self._forgotten(roster, group)) is not None:
-            raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, repeated)
+        if (refusal := self._refusal(roster, group, request.delta)) is not None:
+            raise refusal
         made = await self._within(left, self._more(group, request.delta))
         if isinstance(made, Explanation):
             log.warning(
@@ -148,22 +152,14 @@ class Servicer:
         made = await self._desk.wheel.more(group.place, count, "cluster-autoscaler asked for it")
         return made if isinstance(made, Explanation) else [machine.name for machine in made]
 
-    def _forgotten(self, roster: Roster, group: Group) -> str | None:
-        """Releases from 1.36 on know nothing after a restart of what they asked for, and ask for it again."""
-        booting = sorted(
-            e.name
-            for e in roster.entries(group.id)
-            if e.machine is not None
-            and e.machine.phase.on_the_way
-            and e.machine.intended_at < self._caller_began
-        )
-        if not (self._remembers and booting):
+    def _refusal(self, roster: Roster, group: Group, count: int) -> Refusal | None:
+        """Why it does not grow now, where limits and stock would let it."""
+        if group.switched and (why := self._desk.still_there(group.id)):
+            return refused(Explanation(Reason.SWITCHING_OFF, why))
+        if not self._remembers:
             return None
-        return (
-            f"{', '.join(booting[:3])}{' and others' if len(booting) > 3 else ''} of group {group.id} still boot, and "
-            "were asked for before cluster-autoscaler restarted: it grows again when they are ready "
-            "(externalgrpc.refuse_after_restart)"
-        )
+        why = repeated(roster, group, count, self._desk.caller_began, self._desk.lacking)
+        return Refusal(grpc.StatusCode.FAILED_PRECONDITION, why) if why else None
 
     async def NodeGroupDecreaseTargetSize(
         self, request: wire.NodeGroupDecreaseTargetSizeRequest, left: Left
@@ -196,7 +192,11 @@ class Servicer:
         group = self._group(roster, request.id)
         found = [self._ours(roster, group, node) for node in request.nodes]
         entries = {entry.name: entry for entry in found if entry is not None}
-        whys = await self._within(left, self._away(entries.values(), left))
+        try:
+            whys = await self._within(left, self._away(entries.values(), left))
+        except Refusal:
+            await self._given_up([entry.machine for entry in entries.values() if entry.machine is not None])
+            raise
         if whys:
             raise refused(whys[0])
         return wire.NodeGroupDeleteNodesResponse()
@@ -222,6 +222,13 @@ class Servicer:
     async def _away(self, entries: Iterable[Entry], left: Left) -> Sequence[Explanation]:
         answers = await asyncio.gather(*(self._one_away(entry, left) for entry in entries))
         return [why for why in answers if why is not None]
+
+    async def _given_up(self, machines: Iterable[Machine]) -> None:
+        """The caller lets pods in again at once; a moment of what is left of its patience goes to that."""
+        closing = asyncio.gather(*(self._desk.wheel.given_up(machine) for machine in machines))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+        await asyncio.wait([closing], timeout=_MARGIN / 2)
 
     async def _one_away(self, entry: Entry, left: Left) -> Explanation | None:
         desk = self._desk

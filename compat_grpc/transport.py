@@ -85,13 +85,17 @@ def _check(files: Files, cert: bytes, key: bytes, authority: bytes) -> None:
         secret.touch(mode=0o600)
         secret.write_bytes(key)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, secret)
+            # Nobody can be asked for the passphrase of a key, and gRPC would not know it either.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, secret, password=lambda: "")
         except (ssl.SSLError, OSError, ValueError) as error:
             why = getattr(error, "reason", None) or "no certificate with its key"
             raise TlsError(f"{files.cert} and {files.key}: cannot be used together: {why}") from None
     if files.client_ca:
         try:
-            ssl.create_default_context(cadata=authority.decode("ascii", "replace"))
+            # Bundles tell of their authorities in every language between the certificates.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(
+                cadata=authority.decode("ascii", "ignore")
+            )
         except (ssl.SSLError, ValueError):
             raise TlsError(f"{files.client_ca}: holds no certificate in PEM") from None
 

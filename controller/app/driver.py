@@ -25,6 +25,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     fleet: Fleet
     wheel: Wheel
     leads: Callable[[], bool]
+    snapshot: Callable[[], Snapshot]  # what the planner would plan on now
     registry: CollectorRegistry
     warn: Callable[[str, str], Coroutine[Any, Any, None]]  # an event for people: its reason, and words
     wake: Callable[[], None]  # the main loop looks at once

@@ -147,6 +147,7 @@ class Program:
             wake=self.window.hurry,
             may_act=lambda: self.lease.held and not dry_run,
             account=account,
+            driven=driver is not None,
         )
         self._endpoints = endpoints
         self._old_endpoints: list[Endpoints] = []
@@ -205,6 +206,7 @@ class Program:
                 fleet=self.fleet,
                 wheel=Wheel(self.fleet, view=self.view, clock=now.wall, sleep=now.sleep),
                 leads=lambda: self.lease.held,
+                snapshot=self.loop.snapshot,
                 registry=self.metrics.registry,
                 warn=self._warn,
                 wake=self.window.hurry,

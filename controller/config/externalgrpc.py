@@ -49,7 +49,7 @@ class ExternalGrpc(Section):
     )
     refuse_after_restart: Flag = Field(
         True,
-        description="Whether a group refuses to grow while machines boot that were asked for by an earlier life of cluster-autoscaler; true, because releases from 1.36 on forget them and would buy the same again.",
+        description="Whether groups refuse to grow, but for what waiting pods need beside them, while machines boot that were asked for by an earlier life of cluster-autoscaler; true, because releases from 1.36 on forget them and would buy the same again.",
     )
     health: Flag = Field(
         False, description="Serve gRPC's health service too; false, because nobody asks for it by itself."

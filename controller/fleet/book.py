@@ -46,6 +46,7 @@ class Book(msgspec.Struct, kw_only=True):
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
     account: str = ""  # where the machines were seen last
     switched: dict[str, Switched] = {}  # machines that are switched, by name
+    driver_began: float = 0.0  # when whoever decides instead of the planner began its present life
     starting: str = ""  # a digest of the way to start under which `given_up` and `in_vain` came to be
 
 
@@ -108,6 +109,7 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book, refused: Book | None 
         disappointed=_disappointed(ours, known, theirs),
         given_up=given_up,
         account=ours.account or theirs.account,
+        driver_began=max(ours.driver_began, theirs.driver_began),
         starting=ours.starting,
         in_vain=in_vain,
         switched=_changes(ours.switched, [book.switched for book in known], theirs.switched),

@@ -3,6 +3,8 @@
 It may hang up while the cloud still thinks, ask twice, or ask for what was never ordered; so the work is a
 task of its own that everybody who asks waits for. The last look at the pods is taken here too: whoever
 drained may have left work behind. What follows once the cloud has accepted is done as for every machine.
+Whoever hears of no acceptance lets pods in again, and the machine may go all the same: until that is known it
+takes none.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class Dismissal:
         self._withdraw = withdraw
         self._wake = wake
         self._tasks: dict[str, asyncio.Task[Explanation | None]] = {}
+        self._doubts: dict[str, float] = {}  # intents: since when nobody can say whether it goes
 
     async def dismiss(self, policy: Policy, intent: str) -> Explanation | None:
         """None once the cloud has accepted it, or there is nothing to delete; else why the machine stays."""
@@ -62,6 +65,27 @@ class Dismissal:
             self._tasks[intent] = task
             task.add_done_callback(lambda _: self._tasks.pop(intent, None))
         return await asyncio.shield(task)
+
+    async def given_up(self, intent: str) -> None:
+        """Nobody waits for the answer any more, and it may come to pass."""
+        machine = self._ledger.machines.get(intent)
+        if machine is not None and machine.phase not in _OVER and intent in self._tasks:
+            await self._doubt(machine)
+
+    def in_doubt(self, intent: str, lasting: float) -> bool:
+        """Whether an end may yet come of what was asked: while it is under way, and so long after that."""
+        since = self._doubts.get(intent)
+        if since is None or (intent not in self._tasks and not 0 <= self._clock() - since < lasting):
+            self._doubts.pop(intent, None)
+            return False
+        return True
+
+    async def _doubt(self, machine: Machine) -> None:
+        self._doubts[machine.intent] = self._clock()
+        try:
+            await self._removal.close(machine)
+        except ClusterError as error:  # the main loop does it, too
+            log.warning("pods may come yet", extra={"machine": machine.name, "error": error.message})
 
     async def stop(self, patience: float) -> None:
         tasks = [task for task in self._tasks.values() if not task.done()]
@@ -114,8 +138,10 @@ class Dismissal:
                     intent, asked=False
                 )  # nothing runs there, and it is asked for until it goes
             case Refused() if outcome.reason is not Reason.ALREADY_GONE:
+                self._doubts.pop(intent, None)
                 return Explanation(outcome.reason, outcome.message)
             case Unknown():
+                await self._doubt(machine)
                 return Explanation(Reason.UNAVAILABLE, outcome.message)
             case Happened() | Refused():
                 await self._leaves(intent)
@@ -134,6 +160,7 @@ class Dismissal:
         before = self._ledger.machines.get(intent)
         if before is None or before.phase in _OVER:
             return
+        self._doubts.pop(intent, None)
         after = self._ledger.change(
             intent,
             phase=Phase.DELETING,

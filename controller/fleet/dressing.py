@@ -18,6 +18,13 @@ from controller.domain.policy import Policy, Pool
 from controller.planning.predict import own_labels
 
 _STARTING = (Phase.JOINED, Phase.STARTED)
+# The cloud controller that takes this taint off sets the provider ID, too.
+_UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+def awaits_identity(node: Node) -> bool:
+    """Whether somebody else is about to say which machine it is."""
+    return any(taint.key == _UNINITIALISED for taint in node.taints)
 
 
 def lacking_labels(pool: Pool, machine: Machine, node: Node) -> dict[str, str]:

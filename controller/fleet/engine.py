@@ -263,7 +263,8 @@ class Fleet:
         for machine, after, seen in steps:
             if seen.node is not None:
                 self.flights.node_marks.dress(self.policy, after, seen.node)
-                self.flights.node_marks.close_off(after, seen.node, wanted=self._takes_no_more(after))
+                closed = self._takes_no_more(after) or self.flights.may_yet_go(self.policy, after.intent)
+                self.flights.node_marks.close_off(after, seen.node, wanted=closed)
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine
@@ -335,7 +336,9 @@ class Fleet:
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
         if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
             self.refusals.add(offer_of(after), after.reason, after.note, now)
-        if after.reason is Reason.VANISHED is not before.reason and self._was_of_no_use(before, now):
+        wished = self.flights.may_yet_go(self.policy, before.intent)  # nobody heard that it was granted
+        vanished = after.reason is Reason.VANISHED is not before.reason
+        if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
             self.refusals.add(offer_of(after), after.reason, after.note, now)
         if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
             self._disappointed(before)

@@ -70,7 +70,9 @@ class Flights:
         wake: Callable[[], None],
         may_act: Callable[[], bool],
         account: Account,
+        driven: bool = False,
     ) -> None:
+        """`driven`: by somebody else than the planner, who knows machines by marks of their Nodes."""
         self._writer = writer
         self._cloud = cloud
         self._listener = listener
@@ -82,7 +84,9 @@ class Flights:
         ] = {}  # instances that are gone: since when, and their intent
         self.scripts = ScriptRoom(clock)
         self.idle_marks = IdleMarks(writer, self._tasks, clock, may_act)
-        self.node_marks = NodeMarks(writer, self._tasks, clock, may_act)
+        self.node_marks = NodeMarks(
+            writer, self._tasks, clock, may_act, closing=removal.closing, driven=driven
+        )
         self._buying = Buying(
             ledger=ledger,
             launcher=launcher,
@@ -169,6 +173,14 @@ class Flights:
     async def dismiss(self, policy: Policy, intent: str) -> Explanation | None:
         """Delete it now, for a driver that has drained it; None once the cloud has accepted that."""
         return await self._dismissal.dismiss(policy, intent)
+
+    async def given_up(self, intent: str) -> None:
+        """Whoever wanted it deleted waits no longer for the answer."""
+        await self._dismissal.given_up(intent)
+
+    def may_yet_go(self, policy: Policy, intent: str) -> bool:
+        """Whether nobody can say what became of the wish to delete it."""
+        return self._dismissal.in_doubt(intent, policy.deadlines.unknown_over)
 
     def retire(
         self, policy: Policy, machine: Machine, reason: Reason, message: str, moving: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ class Ledger:
         self.in_vain: dict[str, InVain] = {}
         self.switched: dict[str, Switched] = {}  # by name
         self.account = ""  # where the machines were seen last
+        self.driver_began = 0.0
         self.version = 0  # another one after every change of a record, whoever made it
         self.lost = False  # somebody else dropped records that were alive here: read everything again
 
@@ -75,7 +76,7 @@ class Ledger:
             self._version = stored[0] if stored else None
             self._known = [book]
             self._take(book)
-            self._dirty = self.lost = False
+            self._dirty, self.lost = self.driver_began != book.driver_began, False
             self._forget_other_ways(book.starting)
 
     def starts_with(self, settings: str, secrets: Sequence[str]) -> None:
@@ -137,6 +138,9 @@ class Ledger:
         self.switched.clear()
         self.switched.update(book.switched)
         self.account = book.account
+        self.driver_began = max(
+            self.driver_began, book.driver_began
+        )  # it may be heard of before this is read
 
     # -- changes in memory ----------------------------------------------------------------------
 
@@ -182,6 +186,11 @@ class Ledger:
         if self.switched.pop(name, None) is not None:
             self._dirty = True
             self.version += 1
+
+    def driver_begins(self, now: float) -> None:
+        """Whoever decides instead of the planner has forgotten what it asked for before. Written with the next change."""
+        self.driver_began = now
+        self._dirty = True
 
     def drop(self, intents: Iterable[str]) -> None:
         for intent in intents:
@@ -328,6 +337,7 @@ class Ledger:
             disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
             given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
             account=self.account,
+            driver_began=self.driver_began,
             starting=self._starting,
             in_vain=dict(sorted(self.in_vain.items())),
             switched=dict(sorted(self.switched.items())),

@@ -1,25 +1,42 @@
-"""Labels and taints on Nodes of machines that stay: written when they are missing, and not again while the watch lags."""
+"""Labels, taints and provider IDs on Nodes of machines that stay: written when they are missing, and not again while the
+watch lags.
+
+A driver that knows Nodes by their provider IDs takes one without any for somebody else's, and its machine for one that
+never registered. Kubelets whose startup script we did not write may set none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from controller.cluster.protocol import Writer
-from controller.domain.kube import Node
+from controller.domain import names
+from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
-from controller.fleet.dressing import lacks
+from controller.fleet.dressing import awaits_identity, lacks
 from controller.fleet.removal import HARD
 from controller.fleet.tasks import Tasks
 
 # What was written is not seen at once: the watch lags behind.
 _WATCH_LAG = 10.0
+_HERE = (Phase.JOINED, Phase.STARTED, Phase.READY)
 
 
 class NodeMarks:
     def __init__(
-        self, writer: Writer, tasks: Tasks, clock: Callable[[], float], may_act: Callable[[], bool]
+        self,
+        writer: Writer,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        may_act: Callable[[], bool],
+        *,
+        closing: Taint = HARD,
+        driven: bool = False,
     ) -> None:
+        """`closing` keeps pods off; `driven`: by somebody who knows machines by marks of their Nodes."""
+        self._closing = closing
+        self._driven = driven
         self._writer = writer
         self._tasks = tasks
         self._clock = clock
@@ -32,9 +49,10 @@ class NodeMarks:
         self._closed_off.pop(node_uid, None)
 
     def dress(self, policy: Policy, machine: Machine, node: Node) -> None:
-        """Labels and taints that its own script left out."""
+        """Labels and taints that its own script left out, and the provider ID."""
         labels, taints = lacks(policy, machine, node)
-        if not (labels or taints) or not self._may_act():
+        nameless = self._driven and machine.phase in _HERE and not (node.provider_id or awaits_identity(node))
+        if not (labels or taints or nameless) or not self._may_act():
             return
         at = self._dressed.get(node.uid, float("-inf"))
         if 0 <= self._clock() - at < _WATCH_LAG:
@@ -43,7 +61,10 @@ class NodeMarks:
         async def run() -> None:
             if not self._may_act():
                 return
-            await self._writer.label(machine.name, labels)
+            if nameless:
+                await self._writer.identify(machine.name, names.provider_id(machine.name), labels)
+            else:
+                await self._writer.label(machine.name, labels)
             if taints:
                 await self._writer.taint(machine.name, add=taints)
             self._dressed[node.uid] = self._clock()
@@ -52,7 +73,8 @@ class NodeMarks:
 
     def close_off(self, machine: Machine, node: Node, *, wanted: bool) -> None:
         """No new pods on a ready machine, or again; one that is being removed has its own taints."""
-        tainted = node.has_taint(HARD.key, HARD.effect)
+        closing = self._closing
+        tainted = node.has_taint(closing.key, closing.effect)
         if machine.phase is not Phase.READY or machine.awaits_restoring or wanted is tainted:
             return
         if not self._may_act() or self._tasks.running(machine.name):
@@ -65,7 +87,7 @@ class NodeMarks:
             if not self._may_act():
                 return
             await self._writer.taint(
-                machine.name, add=(HARD,) if wanted else (), remove=() if wanted else (HARD,)
+                machine.name, add=(closing,) if wanted else (), remove=() if wanted else (closing,)
             )
             self._closed_off[node.uid] = (self._clock(), wanted)
 

@@ -76,11 +76,21 @@ class Removal:
         self._clock = clock
         self._sleep = sleep
 
+    @property
+    def closing(self) -> Taint:
+        """What keeps new pods off a machine that goes."""
+        return self._taints[-1]
+
     async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Ask the scheduler to prefer other nodes, then look again."""
         check()
         await self._writer.taint(machine.name, add=(SOFT,))
         self._refuse(policy, machine, self._view.pods_on(machine.name), self._view.budgets())
+
+    async def close(self, machine: Machine) -> None:
+        """No new pods from now on."""
+        if await self._node(machine) is not None:
+            await self._writer.taint(machine.name, add=(self.closing,))
 
     async def drain(self, policy: Policy, machine: Machine, check: Check, waits: Waits) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""

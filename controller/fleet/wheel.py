@@ -119,6 +119,10 @@ class Wheel:
         """Delete it: None once the cloud has accepted that, else why it stays."""
         return await self._fleet.flights.dismiss(self._fleet.policy, machine.intent)
 
+    async def given_up(self, machine: Machine) -> None:
+        """Nobody waits any longer to hear what became of that."""
+        await self._fleet.flights.given_up(machine.intent)
+
     # -- what is bought -------------------------------------------------------------------------
 
     def _picture(self) -> Snapshot:

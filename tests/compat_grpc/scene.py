@@ -75,6 +75,7 @@ class Served:
                     controller.fleet, view=controller.hands, clock=world.time.clock, sleep=world.time.sleep
                 ),
                 leads=lambda: controller.leads,
+                snapshot=lambda: _picture(controller),
                 registry=self.registry,
                 warn=self._warn,
                 wake=lambda: None,
@@ -87,7 +88,7 @@ class Served:
             return Operator(
                 self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,), driven=True
             )
-        return Controller(self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,))
+        return Controller(self.world, policy, listeners=self.driver.listeners, taints=(UNSEEN,), driven=True)
 
     async def _warn(self, reason: str, message: str) -> None:
         self.warnings.append(f"{reason}: {message}")

@@ -10,7 +10,7 @@ from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
 from tests.compat_grpc.generations import Client
-from tests.compat_grpc.scene import G, Served, code_of, served, world
+from tests.compat_grpc.scene import H1, G, Served, code_of, pool, served, world
 
 CALLS_OF_AN_INCREASE = 16  # more than there are: the last kills find nothing to do
 CALLS_OF_A_DELETE = 14
@@ -235,10 +235,75 @@ async def test_a_caller_that_restarts_does_not_get_the_same_machines_again() -> 
         code, words = await code_of(client.NodeGroupIncreaseSize(id="g", delta=1))
         assert code == "FAILED_PRECONDITION"
         assert "were asked for before cluster-autoscaler restarted" in words
-        assert (await code_of(client.NodeGroupIncreaseSize(id="h", delta=1)))[0] == "OK"
         await one.until(Phase.READY, 2)
         await one.run(60)
         assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+async def test_a_caller_that_restarts_does_not_get_them_from_another_group_either() -> None:
+    """Refused by the group where they boot, it tries the next one that the same pods fit."""
+    async with served(world(pool("g"), pool("h", H1))) as one:
+        client = one.client()
+        await client.GPULabel()
+        await one.run(5)
+        one.world.town.add_pod("first")
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(5)
+        await client.GPULabel()
+        code, words = await code_of(client.NodeGroupIncreaseSize(id="h", delta=1))
+        assert (code, "asked for before cluster-autoscaler restarted" in words) == (
+            "FAILED_PRECONDITION",
+            True,
+        )
+        one.world.town.add_pod("second")  # the one that boots has no room for it
+        assert (await code_of(client.NodeGroupIncreaseSize(id="h", delta=2)))[0] == "FAILED_PRECONDITION"
+        assert (await code_of(client.NodeGroupIncreaseSize(id="h", delta=1)))[0] == "OK"
+        assert (await code_of(client.NodeGroupIncreaseSize(id="h", delta=1)))[0] == "FAILED_PRECONDITION"
+        await one.until(Phase.READY, 2)
+        assert len(one.world.account.orders) == 2
+
+
+async def test_that_a_caller_restarted_is_known_after_a_restart_of_ours_too() -> None:
+    place = world(G)
+    async with served(place) as one:
+        client = one.client()
+        await client.GPULabel()
+        await one.run(5)
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(10)
+        await client.GPULabel()
+        await one.run(10)
+    async with served(place, looked=False) as one:
+        client = one.client()
+        await one.look()
+        assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "FAILED_PRECONDITION"
+        await one.until(Phase.READY)
+        await one.run(60)
+        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(5)
+    async with served(place) as one:  # what its present life asked for is no repetition
+        assert (await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+async def test_a_caller_that_begins_before_the_ledger_was_read_is_heard_all_the_same() -> None:
+    place = world(G)
+    async with served(place) as one:
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+        await one.run(10)
+    async with served(place, looked=False) as one:
+        client = one.client()
+        await client.GPULabel()
+        await one.look()
+        assert (await code_of(client.NodeGroupIncreaseSize(id="g", delta=1)))[0] == "FAILED_PRECONDITION"
+
+
+async def test_a_replica_that_does_not_lead_does_not_swallow_that_a_caller_began() -> None:
+    """The label is asked for once in a life, and whoever leads has to hear of it."""
+    async with served() as one:
+        one.controller.leads = False
+        assert (await code_of(one.client().GPULabel()))[0] == "UNAVAILABLE"
+        one.controller.leads = True
+        assert (await one.client().GPULabel()).label
 
 
 async def test_who_does_not_want_that_says_so() -> None:

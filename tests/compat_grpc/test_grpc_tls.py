@@ -19,4 +19,4 @@ def test_every_case_of_tls_holds() -> None:
         [sys.executable, *words], capture_output=True, text=True, timeout=240, cwd=CASES.parents[2]
     )
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
-    assert " 8 passed" in ended.stdout, ended.stdout[-500:]
+    assert " 10 passed" in ended.stdout, ended.stdout[-500:]

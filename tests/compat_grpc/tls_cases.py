@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,28 @@ async def test_replaced_certificates_are_served_to_new_connections(yard: Yard, t
         await old.close()
 
 
+async def test_an_authority_that_is_just_being_written_leaves_the_last_one_in_force(
+    yard: Yard, tmp_path: Path
+) -> None:
+    authority = tmp_path / "ca.crt"
+    shutil.copy(yard.ours.cert, authority)
+    tls = yard.tls().model_copy(update={"client_ca": str(authority)})
+    async with served(insecure=False, tls=tls) as one:
+        authority.write_bytes(b"")
+        assert await called(yard.connect(one.port, yard.good)) == "OK"
+        for stranger in (None, yard.foreign):
+            assert await called(yard.connect(one.port, stranger)) == "UNAVAILABLE"
+
+
+async def test_a_bundle_may_name_its_authorities_in_any_language(yard: Yard, tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle.crt"
+    bundle.write_text(f"# Főtanúsítvány\n{yard.ours.cert.read_text()}", encoding="utf-8")
+    tls = yard.tls().model_copy(update={"client_ca": str(bundle)})
+    async with served(insecure=False, tls=tls) as one:
+        assert await called(yard.connect(one.port, yard.good)) == "OK"
+        assert await called(yard.connect(one.port, yard.foreign)) == "UNAVAILABLE"
+
+
 async def test_files_that_did_not_change_are_not_judged_for_each_connection(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,12 +166,17 @@ async def _handshake(yard: Yard, one: Served, version: ssl.TLSVersion) -> str:
 
 def test_certificates_that_cannot_work_are_told_with_their_file(yard: Yard, tmp_path: Path) -> None:
     good = {"cert": str(yard.server[0]), "key": str(yard.server[1]), "client_ca": str(yard.ours.cert)}
-    junk = tmp_path / "junk"
+    junk, empty, locked = tmp_path / "junk", tmp_path / "empty", tmp_path / "locked"
     junk.write_text("-----BEGIN CERTIFICATE-----\n")
+    empty.touch()
+    words = ["pkey", "-in", str(yard.server[1]), "-aes256", "-passout", "pass:x", "-out", str(locked)]
+    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
     for key, path, words in (
         ("cert", "/nowhere/tls.crt", "/nowhere/tls.crt: cannot be read"),
         ("key", str(yard.good[1]), "cannot be used together"),
+        ("key", str(locked), "cannot be used together"),  # and nobody is asked for a passphrase
         ("client_ca", str(junk), "holds no certificate"),
+        ("client_ca", str(empty), "holds no certificate"),
     ):
         with pytest.raises(TlsError, match=words):
             Certificates(Files(**(good | {key: path})))

@@ -205,7 +205,7 @@ class Operator(Controller):
         taints: tuple[Taint, ...] = (SOFT, HARD),
         driven: bool = False,
     ) -> None:
-        super().__init__(world, policy, hands, listeners=listeners, taints=taints)
+        super().__init__(world, policy, hands, listeners=listeners, taints=taints, driven=driven)
         hands, time = self.hands, world.time
         told = Several((self.heard, *listeners))
         self.means = Means(

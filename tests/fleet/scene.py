@@ -90,6 +90,7 @@ class Controller:
         *,
         listeners: Sequence[Listener] = (),
         taints: tuple[Taint, ...] = (SOFT, HARD),
+        driven: bool = False,
     ) -> None:
         self.world = world
         self.hands = hands or Hands(world.account, world.town)
@@ -118,6 +119,7 @@ class Controller:
             wake=self._wake,
             may_act=lambda: self.leads,
             account=account,
+            driven=driven,
         )
         self.fleet = Fleet(
             policy=policy,

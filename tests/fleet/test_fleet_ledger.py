@@ -313,3 +313,21 @@ async def test_what_ran_for_years_is_booked_whole_on_the_days_that_are_kept(hand
     assert ledger.book(Decimal(1), end - 1000 * 86400, end) == Decimal(24000)
     assert sum(ledger.costs.values()) == Decimal(24000)
     assert len(ledger.costs) == 62
+
+
+async def test_when_a_driver_began_is_known_after_a_restart_and_a_conflict_and_from_before_the_first_read(
+    hands: Hands,
+) -> None:
+    first, second = Ledger(hands, "home"), Ledger(hands, "home")
+    await first.load()
+    await second.load()
+    first.driver_begins(2000.0)
+    await first.flush()
+    second.put(record())
+    await second.flush()  # meets the other's write
+    assert (second.driver_began, stored(hands)["driver_began"]) == (2000.0, 2000.0)
+    third = Ledger(hands, "home")
+    third.driver_begins(3000.0)
+    await third.load()
+    await third.flush()
+    assert stored(hands)["driver_began"] == 3000.0

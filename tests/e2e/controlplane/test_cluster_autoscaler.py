@@ -153,9 +153,14 @@ def test_a_server_that_is_killed_in_an_increase_goes_on_from_its_ledger(
             until("all is gone", lambda: settled(stage), 2 * PATIENCE)
 
 
-def test_a_driver_that_is_restarted_in_an_increase_buys_nothing_again(stage: Stage, scene: Scene) -> None:
-    """From 1.36 on it has forgotten what it asked for, and asks again while the first machine boots."""
-    with Kubelets(scene.core, scene.cloud, boot=15, gpu_delay=1) as _, running(stage.server()):
+@pytest.mark.parametrize("kinds", [("1A100.22V",), ("1A100.22V", "2A100.44V")], ids=["alone", "beside"])
+def test_a_driver_that_is_restarted_in_an_increase_buys_nothing_again(
+    stage: Stage, scene: Scene, kinds: tuple[str, ...]
+) -> None:
+    """From 1.36 on it has forgotten what it asked for, and asks again while the first machine boots: there, and then
+    in a group beside it."""
+    server = stage.server(*(group(f"pool-{number}", kind) for number, kind in enumerate(kinds)))
+    with Kubelets(scene.core, scene.cloud, boot=15, gpu_delay=1) as _, running(server):
         driver = stage.autoscaler()
         with running(driver):
             scene.pod("train", 1)

@@ -160,23 +160,42 @@ def test_pods_that_ask_for_nothing_but_gpus_have_a_price_too(stage: Stage, kubel
 def test_what_else_runs_on_an_idle_machine_is_moved_before_it_goes(stage: Stage, kubelets: Kubelets) -> None:
     scene = stage.scene
     with stage.driven():
-        scene.pod("train", 1)
-        until("it runs", lambda: runs(scene, "train"), PATIENCE)
-        scene.replicas("web", {"name": "work", "image": "work", "resources": {"requests": {"cpu": "500m"}}})
-        until("it has a companion", lambda: places(scene, "web"))
-        (machine,) = scene.nodes()
-        room = {"cpu": "2", "memory": "8Gi", "pods": "110"}
-        node: dict[str, Any] = {
-            "metadata": {"name": "server", "annotations": {"kwok.x-k8s.io/node": "fake"}},
-            "spec": {"providerID": "k3s://server"},
-            "status": {"capacity": room, "allocatable": room},
-        }
-        scene.core.create_node(node)
-        assert places(scene, "web") == {machine}
+        with_a_companion(scene)
         scene.delete_pod("train")
         until("the machine is gone", lambda: scene.nodes() == ["server"] and not scene.live(), PATIENCE)
         until("its companion has moved", lambda: places(scene, "web") == {"server"})
         assert stage.creates == 1
+
+
+def test_no_pod_is_evicted_from_a_group_where_removing_is_paused(stage: Stage, kubelets: Kubelets) -> None:
+    """It would be drained before it is refused, and so again and again."""
+    scene = stage.scene
+    with stage.driven(group(pause="scale-down")):
+        machine = with_a_companion(scene)
+        before = {pod.metadata.uid for pod in scene.pods_made_by("web")}
+        scene.delete_pod("train")
+        time.sleep(25)
+        assert {pod.metadata.uid for pod in scene.pods_made_by("web")} == before
+        assert places(scene, "web") == {machine}
+        assert (stage.creates, len(scene.live())) == (1, 1)
+
+
+def with_a_companion(scene: Scene) -> str:
+    """A machine that works and has a pod beside that, for which there is room elsewhere by now."""
+    scene.pod("train", 1)
+    until("it runs", lambda: runs(scene, "train"), PATIENCE)
+    scene.replicas("web", {"name": "work", "image": "work", "resources": {"requests": {"cpu": "500m"}}})
+    until("it has a companion", lambda: places(scene, "web"))
+    (machine,) = scene.nodes()
+    room = {"cpu": "2", "memory": "8Gi", "pods": "110"}
+    node: dict[str, Any] = {
+        "metadata": {"name": "server", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "spec": {"providerID": "k3s://server"},
+        "status": {"capacity": room, "allocatable": room},
+    }
+    scene.core.create_node(node)
+    assert places(scene, "web") == {machine}
+    return str(machine)
 
 
 def places(scene: Scene, owner: str) -> set[str]:

@@ -1,0 +1,76 @@
+"""Deletes whose outcome nobody knows: whoever asked lets pods in again, and the machine may go all the same."""
+
+from __future__ import annotations
+
+import asyncio
+
+from controller.domain import names
+from controller.domain.machine import Machine, Phase
+from controller.domain.outcome import Refused
+from controller.domain.reason import Reason
+from tests.compat_grpc.scene import G, Served, code_of, served, world
+
+
+async def ready(one: Served) -> Machine:
+    await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+    (machine,) = await one.until(Phase.READY)
+    return machine
+
+
+def closed(one: Served, machine: Machine) -> bool:
+    return names.TAINT_LEAVING in [taint.key for taint in one.world.town.nodes[machine.name].taints]
+
+
+async def delete(one: Served, machine: Machine, timeout: float = 5.0) -> str:
+    client = one.client(timeout=timeout)
+    node = client.node(f"verda://{machine.name}")
+    return (await code_of(client.NodeGroupDeleteNodes(id="g", nodes=[node])))[0]
+
+
+async def test_a_machine_whose_delete_may_have_arrived_takes_no_pod_until_that_is_known() -> None:
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        one.hands.faults["delete"] = ["never"]
+        assert await delete(one, machine) == "UNAVAILABLE"
+        assert closed(one, machine)
+        await one.run(45)
+        assert closed(one, machine)
+        await one.run(60)
+        assert not closed(one, machine)
+        assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 1
+
+
+async def test_so_does_one_whose_delete_nobody_waits_for_any_more() -> None:
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        one.hands.gates["delete"] = asyncio.Event()
+        assert await delete(one, machine, timeout=0.8) in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+        await one.settle()
+        assert closed(one, machine)
+        await one.run(120)
+        assert closed(one, machine)
+        one.hands.faults["delete"] = [Refused(Reason.UNAUTHORISED, "answered 403")]
+        one.hands.gates.pop("delete").set()
+        await one.run(30)
+        assert not closed(one, machine)
+
+
+async def test_a_delete_that_is_certainly_refused_closes_nothing() -> None:
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        before = one.hands.did("taint")
+        one.hands.faults["delete"] = [Refused(Reason.UNAUTHORISED, "answered 403")]
+        assert await delete(one, machine) != "OK"
+        await one.run(10)
+        assert not closed(one, machine)
+        assert one.hands.did("taint") == before
+
+
+async def test_a_machine_that_went_although_the_answer_was_lost_speaks_not_against_its_offer() -> None:
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        one.hands.faults["delete"] = ["lost"]
+        assert await delete(one, machine) == "UNAVAILABLE"
+        await one.run(15)
+        assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 0
+        assert (await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
