@@ -94,7 +94,7 @@ def _is_address(path: Path) -> bool:
 _HOOKS = ("endpoint", "script_url", "fetch_url")
 _BEHIND_THE_HOST = re.compile(r"(?s)\A((?:\w+:)?[/\\]*[^/\\]*[/\\]).+")
 _FILE = re.compile(
-    r"(?:~|\.{0,2})/[^\s{}\"]*|[\w.-]+\.(?:json|ya?ml|txt|env|conf|cfg|ini|sh|b64|pem|crt|key|token)"
+    r"(?:~|\.{0,2})/[\w./~ -]*|(?:[\w.-]+/)*[\w.-]*\.(?:json|ya?ml|txt|env|conf|cfg|ini|sh|b64|pem|crt|key|token)"
 )
 
 

@@ -96,7 +96,9 @@ def _apply_flags(tree: Tree, draft: Draft, flags: Flags) -> None:
     for kind in ("pools", "machines") if flags.no_scale_down else ():
         entries = tree.get((kind,))
         for n in range(len(entries) if isinstance(entries, list) else 0):
-            draft.put((kind, n, "pause"), "scale-down", "command line", "--scale-down-enabled")
+            both = tree.get((kind, n, "pause")) in ("scale-up", "all")
+            pause = "all" if both else "scale-down"
+            draft.put((kind, n, "pause"), pause, "command line", "--scale-down-enabled")
 
 
 def load_dict(data: Mapping[str, Any]) -> Loaded:

@@ -6,6 +6,7 @@ wrong value hides nothing else that is wrong; the model reports the value itself
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -187,7 +188,11 @@ def _machines(tree: Tree) -> Iterator[Problem]:
             )
             yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
         if isinstance(pair[1], str) and "${machine}" not in says:
-            first = switches_off.setdefault(pair[1], path)
+            # Entries of their own may say which machine is meant in so many words.
+            entry = entries.get(wanted) if isinstance(entries, dict) else None
+            first = switches_off.setdefault(
+                f"{pair[1]} {json.dumps(entry, sort_keys=True, default=str)}", path
+            )
             if (
                 first != path and tree.get((*first, "name")) != name
             ):  # one that is idle would take the power from the other
@@ -202,7 +207,10 @@ def _said(entries: Any, wanted: Any, names: list[str]) -> str:
     """What a call to a machine's endpoint says beside its address."""
     known = isinstance(entries, dict) and isinstance(wanted, str) and wanted in names
     entry = entries[wanted] if known else None
-    return f"{entry.get('body')} {entry.get('headers')}" if isinstance(entry, dict) else ""
+    if not isinstance(entry, dict):
+        return ""
+    body = "" if entry.get("method") == "GET" else entry.get("body")  # which has none
+    return f"{body} {entry.get('headers')}"
 
 
 def _webhooks(tree: Tree) -> Iterator[Problem]:

@@ -136,7 +136,8 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not seen.up or node is None:
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
-        if record.down_at and may_fall(record, record.down_at) and now >= record.down_at + DARK:
+        gone = record.down_at and may_fall(record, record.down_at) and seen.told != "on"
+        if gone and now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
             return off(record, now)  # it had come, and an earlier call has ended it
         if now <= record.wanted_at + switch.on_within:
             return record
@@ -214,6 +215,10 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer
+    heard = record.acked_at or (record.fall is not None and record.fall.lit) or seen.told == "off"
+    if not heard:  # its Node was silent before, and no call was acknowledged: perhaps none was even made
+        over = now > record.called_at + switch.off_within
+        return _called_in_vain(record) if over else record
     if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
         return _called_in_vain(record)
     record = replace(off(record, now), node_goes=switch.delete_node)

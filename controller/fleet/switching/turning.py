@@ -66,7 +66,8 @@ class Turning:
             finally:
                 self._falling.called_off.pop(name, None)
 
-        self._tasks.start(name, run)
+        if self._tasks.start(name, run):  # a mark of before was not for this one
+            self._falling.called_off.pop(name, None)
 
     def retire(self, policy: Policy, switch: Switch, reason: Reason, message: str) -> None:
         self._leave(switch.name, lambda: self._falling.retire(policy, switch, reason, message))
