@@ -121,7 +121,7 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
     if "://" in text or _is_address(path):
         text = _NAME_AND_PASSWORD.sub(rf"\1{MASK}@", text)
         text = re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL)
-        if str(path[-1] if path else "").lower().endswith(_HOOKS):
+        if path and str(path[-1]).lower().endswith(_HOOKS):
             text = _BEHIND_THE_HOST.sub(rf"\1{MASK}", text)
     if len(text) > _MOST:
         text = text[: _MOST - 1] + "…"

@@ -181,7 +181,8 @@ def _machines(tree: Tree) -> Iterator[Problem]:
             yield _missing(tree, (*path, "webhook"), expected)
         yield from _taints(tree, (*path, "taints"))
         pair = [machine.get("scale_up_endpoint"), machine.get("scale_down_endpoint")]
-        says = _said(entries, wanted, names)
+        entry = entries.get(wanted) if isinstance(entries, dict) and isinstance(wanted, str) else None
+        says = _said(entry)
         if isinstance(pair[0], str) and pair[0] == pair[1] and "${action}" not in says:
             expected = (
                 "another endpoint than scale_up_endpoint, or a webhook whose body or headers have ${action}"
@@ -189,13 +190,10 @@ def _machines(tree: Tree) -> Iterator[Problem]:
             yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
         if isinstance(pair[1], str) and "${machine}" not in says:
             # Entries of their own may say which machine is meant in so many words.
-            entry = entries.get(wanted) if isinstance(entries, dict) else None
-            first = switches_off.setdefault(
-                f"{pair[1]} {json.dumps(entry, sort_keys=True, default=str)}", path
-            )
-            if (
-                first != path and tree.get((*first, "name")) != name
-            ):  # one that is idle would take the power from the other
+            call = f"{pair[1]} {json.dumps(entry, sort_keys=True, default=str)}"
+            first = switches_off.setdefault(call, path)
+            # One that is idle would take the power from the other.
+            if first != path and tree.get((*first, "name")) != name:
                 expected = (
                     f"another endpoint than that of {show_path(first)} ({tree.places.of(first)}), or a webhook whose "
                     "body or headers have ${machine}"
@@ -203,10 +201,8 @@ def _machines(tree: Tree) -> Iterator[Problem]:
                 yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
 
 
-def _said(entries: Any, wanted: Any, names: list[str]) -> str:
+def _said(entry: Any) -> str:
     """What a call to a machine's endpoint says beside its address."""
-    known = isinstance(entries, dict) and isinstance(wanted, str) and wanted in names
-    entry = entries[wanted] if known else None
     if not isinstance(entry, dict):
         return ""
     body = "" if entry.get("method") == "GET" else entry.get("body")  # which has none

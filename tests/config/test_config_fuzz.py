@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -217,9 +219,10 @@ pools:
   - name: a100
     instance_types: [1A100.22V]
     max: 4
+    join: k3s
     taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]
 machines:
-  - {name: w, gpu_count: 4, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}
+  - {name: w, gpu_count: 4, webhook: power, scale_up_endpoint: "http://power/on", scale_down_endpoint: "http://power/off"}
 webhooks:
   power: {auth: {bearer: {secret: {name: s, key: k}}}, headers: {X-A: "1"}, success: [200-299]}
 join: {k3s: {template: k3s, server: "https://10.0.0.1:6443", token_from: {value: not-a-real-token}}}
@@ -266,6 +269,49 @@ def test_our_own_file_with_a_piece_changed_ends_well(data: st.DataObject) -> Non
     ]
     piece = data.draw(st.one_of(st.text(max_size=6), st.sampled_from(pieces)))
     ends_well(NATIVE[:start] + piece + NATIVE[end:], {})
+
+
+def everywhere(tree: Any) -> Iterator[tuple[str | int, ...]]:
+    """Each place in a tree, the leaves and what stands above them."""
+    keys = list(tree) if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    for key in keys:
+        yield (key,)
+        yield from ((key, *below) for below in everywhere(tree[key]))
+
+
+def changed(tree: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    copy = deepcopy(tree)
+    above = copy
+    for key in path[:-1]:
+        above = above[key]
+    above[path[-1]] = value
+    return copy
+
+
+WHOLE = parse_yaml(NATIVE, "x.yaml")[0]
+
+
+@pytest.mark.parametrize("path", list(everywhere(WHOLE)), ids=lambda path: ".".join(map(str, path)))
+def test_whatever_stands_anywhere_in_a_whole_file_ends_well(path: tuple[str | int, ...]) -> None:
+    """What names another part is looked up there before its own form has been judged."""
+    for value in (
+        ["power"],
+        {"power": ["x"]},
+        [{}],
+        [[]],
+        {},
+        [],
+        None,
+        7,
+        -1,
+        0.5,
+        True,
+        "",
+        "power",
+        "w",
+        "a100",
+    ):
+        ends_well(json.dumps(changed(WHOLE, path, value)), {})
 
 
 @given(key=st.sampled_from(KEYS), value=trees)

@@ -40,14 +40,12 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
     used: set[str] = set()
     for n, flag in enumerate(parse_all(draft, nodes, region=True)):
         used.add(flag.group)
-        given = configs.part(flag.group) if configs is not None else None
+        if configs is None:
+            continue
+        given = configs.entry(flag.group)
         if given is not None:
             _pool(draft, n, flag, given, shared, environ)
-        elif configs is not None and flag.group in configs.data and configs.data[flag.group] is None:
-            draft.problems.append(
-                configs.places.problem((*configs.path, flag.group), None, "a map of keys and values")
-            )
-        elif configs is not None and configs.get(flag.group) is None:
+        elif flag.group not in configs.data:
             known = ", ".join(configs.data) or "none"
             draft.wrong("--nodes", flag.text, f"a group that node_configs has ({known})", "command line")
     if configs is not None:

@@ -112,16 +112,19 @@ class Given:
             return None
         return Given(self.draft, value, self.places, (*self.path, key))
 
+    def entry(self, key: str) -> Given | None:
+        """The map below a key of a map of maps; one that was begun must not be left out unnoticed."""
+        what = "a map of keys and values"
+        if key in self.data and self.data[key] is None:
+            self.draft.problems.append(self.places.problem((*self.path, key), None, what))
+        return self.part(key, what)
+
     def parts(self) -> Iterable[tuple[str, Given]]:
         """Every entry of a map of maps."""
         for key in self.data:
-            found = self.part(key)
+            found = self.entry(key)
             if found is not None:
                 yield key, found
-            elif self.data[key] is None:  # one that was begun, and must not be left out unnoticed
-                self.draft.problems.append(
-                    self.places.problem((*self.path, key), None, "a map of keys and values")
-                )
 
     def leftover(self, known: Iterable[str], quiet: str = "_comment") -> None:
         """Keys that nothing was read from: the predecessor ignores them, and so they are no errors."""
