@@ -17,6 +17,8 @@ _PASSING = (
     "node.kubernetes.io/",
     "node.cloudprovider.kubernetes.io/",
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
 )
