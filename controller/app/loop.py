@@ -97,6 +97,7 @@ class Loop:
         self._cloud_health = cloud_health
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
+        self._blind: set[str] = set()
         self._rebuild_at = 0.0
 
     def change(self, policy: Policy, timing: Timing) -> None:
@@ -174,7 +175,7 @@ class Loop:
 
     async def look(self) -> bool:
         """One pass. Returns whether a plan was made."""
-        self._metrics.synced.set(1 if self._view.synced else 0)
+        self._metrics.synced.set(1 if self._view.synced and not self._view.blind() else 0)
         self._metrics.leader.set(1 if self._leads() else 0)
         if not self._view.synced:
             return False
@@ -302,6 +303,7 @@ class Loop:
     async def _write_status(self) -> None:
         while True:
             await self._sleep(self._timing.status)
+            self._tell_blindness()
             if self._dry_run or not self._leads() or not self.fleet.rebuilt:
                 continue
             try:
@@ -309,6 +311,15 @@ class Loop:
                 self.problem("status", None)
             except ClusterError as error:
                 self.problem("status", f"the status cannot be written: {error.message}")
+
+    def _tell_blindness(self) -> None:
+        blind = self._view.blind()
+        for kind in {*self._blind, *blind}:
+            error = blind.get(kind)
+            self.problem(
+                f"watch {kind}", error and f"{kind} cannot be followed, what is known of them is old: {error}"
+            )
+        self._blind = set(blind)
 
     async def publish(self) -> None:
         """Write the status if it changed, and heed the pause annotations beside it."""

@@ -25,13 +25,25 @@ from controller.cluster.kinds import Kind
 from controller.cluster.memory import settle, trim
 from controller.cluster.protocol import ClusterError, Transport
 from controller.cluster.rarer import Objects, Rarer, name_of
-from controller.cluster.watching import Began, Completed, Context, Gone, Progress, Seen, Source, followed
+from controller.cluster.watching import (
+    Began,
+    Completed,
+    Context,
+    Gone,
+    Progress,
+    Refused,
+    Resumed,
+    Seen,
+    Source,
+    followed,
+)
 from controller.domain.kube import DaemonSet, DisruptionBudget, Job, Node, Pod
 
 log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
 DISCOVERY = "discovery"
+PATIENCE = 60.0  # seconds of nothing but errors, after which somebody should know
 
 
 class KindState(msgspec.Struct, frozen=True):
@@ -118,6 +130,17 @@ class WatchedView(Rarer):
             )
         )
 
+    def blind(self) -> dict[str, str]:
+        """Kinds of which nothing was heard but errors for a minute, with the last one; refused ones at once."""
+        now = self._context.wall()
+        return {
+            kind: progress.error
+            for kind, progress in self._progress.items()
+            if progress.failing is not None
+            and kind not in self._unreadable
+            and (progress.refused or now - progress.failing > PATIENCE)
+        }
+
     def nodes(self) -> tuple[Node, ...]:
         return self._nodes.every()
 
@@ -196,8 +219,8 @@ class WatchedView(Rarer):
             self._ready(DISCOVERY)
             await self._context.sleep(SERVED_AGAIN)
 
-    def _refused(self, kind: str) -> None:
-        """An optional kind that is gone or may not be read holds nobody up; what was known of it is not believed."""
+    def _unread(self, kind: str) -> None:
+        """It is told once, and what depends on the kind is not planned."""
         if kind not in self._unreadable:
             self._unreadable.add(kind)
             log.warning(
@@ -205,6 +228,10 @@ class WatchedView(Rarer):
                 kind,
                 self._progress[kind].error,
             )
+
+    def _refused(self, kind: str) -> None:
+        """An optional kind that is gone or may not be read holds nobody up; what was known of it is not believed."""
+        self._unread(kind)
         kept = self._watched[kind][1]
         for uid in kept.uids():
             kept.drop(uid)
@@ -236,6 +263,12 @@ class WatchedView(Rarer):
                         if self.is_optional(kind) and self._progress[kind].refused:
                             self._refused(kind)
                         unseen = kept.uids()
+                    case Refused() if self.is_optional(kind):
+                        self._unread(kind)
+                        matter = whole
+                    case Resumed() if kind in self._unreadable:
+                        self._unreadable.discard(kind)
+                        matter = whole
                     case Completed():
                         self._unreadable.discard(kind)
                         for uid in unseen:

@@ -57,7 +57,15 @@ class Gone(msgspec.Struct, Generic[T], frozen=True):
     object: T  # as it was last
 
 
-Change = Began | Completed | Seen[T] | Gone[T]
+class Refused(msgspec.Struct, frozen=True):
+    """The server will not go on telling: what is known grows old."""
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """After that it tells again, from where it had stopped."""
+
+
+Change = Began | Completed | Seen[T] | Gone[T] | Refused | Resumed
 
 
 class Progress(msgspec.Struct):
@@ -69,14 +77,16 @@ class Progress(msgspec.Struct):
     refused: bool = False  # 401, 403 or 404: nothing that passes by itself
     retry_after: float = 0.0
     moved: bool = False  # something arrived since the last wait
+    failing: float | None = None  # wall time since when nothing but errors came
 
-    def fail(self, error: ClusterError) -> None:
+    def fail(self, error: ClusterError, now: float) -> None:
         self.error = error.message
+        self.failing = now if self.failing is None else self.failing
         self.refused = error.kind in ("unauthorised", "forbidden", "not_found")
         self.retry_after = error.retry_after or 0.0
 
     def well(self) -> None:
-        self.error, self.refused, self.retry_after = "", False, 0.0
+        self.error, self.refused, self.retry_after, self.failing = "", False, 0.0, None
 
     def arrived(self, now: float) -> None:
         self.last_event = now
@@ -147,7 +157,7 @@ async def listed_then_watched(
                     yield Seen(found)
                 objects.clear()
     except ClusterError as error:
-        progress.fail(error)
+        progress.fail(error, context.wall())
         return
     progress.version = version
     progress.well()
@@ -200,6 +210,7 @@ async def one_watch(
     }
     if source.field_selector:
         query["fieldSelector"] = source.field_selector
+    was_refused = progress.refused
     stream = context.transport.stream(source.path, query=query, read_timeout=SILENCE)
     try:
         async with contextlib.aclosing(stream) as lines:
@@ -208,6 +219,9 @@ async def one_watch(
                 if line.type == "ERROR":
                     raise _told(source, line)
                 progress.arrived(context.wall())
+                if was_refused:
+                    was_refused = False
+                    yield Resumed()
                 if line.type == "BOOKMARK":
                     progress.version = wire.identity(line.object).metadata.resourceVersion or progress.version
                     continue
@@ -219,11 +233,15 @@ async def one_watch(
                 progress.version = version or progress.version
                 yield Gone(found) if line.type == "DELETED" else Seen(found)
         progress.well()
+        if was_refused:
+            yield Resumed()
     except ClusterError as error:
         if error.status == 410:
             progress.version = ""  # no failure: time has passed
-        else:
-            progress.fail(error)
+            return
+        progress.fail(error, context.wall())
+        if progress.refused and not was_refused:
+            yield Refused()
 
 
 def _page(source: Source[T], raw: bytes) -> wire.Page:

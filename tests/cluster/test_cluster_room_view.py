@@ -602,6 +602,41 @@ async def test_what_was_known_of_a_kind_that_may_no_longer_be_read_is_not_believ
         assert view.synced
 
 
+async def test_an_optional_kind_that_may_be_listed_but_not_watched_is_told_once_until_it_may(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Listed once and never again it would be believed for ever."""
+    world = Discovered({VOLCANO: ["podgroups"]})
+    world.lists["podgroups"] = [listed(rare(apiVersion=VOLCANO))]
+    async with watched(world) as (view, changes):
+        await world.tell("podgroups", failure(403, "no watch"), failure(403, "no watch"))
+        assert view.unreadable() == ("podgroups.scheduling.volcano.sh",)
+        assert changes == ["other"]
+        assert view.blind() == {}, "that is told in another way"
+        await world.tell("podgroups", bookmark("200"))
+        assert view.unreadable() == ()
+        assert changes == ["other", "other"]
+        assert [found.name for found in view.pod_groups()] == ["x"]
+    assert caplog.text.count("podgroups.scheduling.volcano.sh cannot be read, so no machine is bought") == 1
+
+
+async def test_a_kind_that_cannot_be_followed_is_blind_at_once_where_refused_and_else_after_a_minute() -> (
+    None
+):
+    world = World()
+    async with watched(world) as (view, _):
+        await world.tell("jobs", failure(403, "jobs is forbidden"))
+        assert "jobs is forbidden" in view.blind()["jobs"]
+        await world.tell("jobs", bookmark("200"))
+        assert view.blind() == {}
+        await world.tell("pods", failure(503, "later"))
+        assert view.blind() == {}
+        await world.tell("pods", *[failure(503, "later")] * 20)
+        assert "later" in view.blind()["pods"]
+        await world.tell("pods", bookmark("200"))
+        assert view.blind() == {}
+
+
 async def test_discovery_that_fails_is_tried_again_before_anything_is_decided() -> None:
     world = Discovered({VOLCANO: ["podgroups"]})
     answer, failures = world.answer, [failure(503, "not yet")] * 3

@@ -69,6 +69,34 @@ async def test_an_api_server_that_is_away_for_a_while_is_found_again() -> None:
         assert (await stage.bill())["creates"] == 1
 
 
+async def test_what_can_no_longer_be_watched_is_told_until_it_can() -> None:
+    """A role that was edited: what is known grows old, and nothing else would say so."""
+    async with Stage(cloud=CLOUD, cluster=CLUSTER) as stage, running(stage, ONE) as program:
+
+        async def started() -> bool:
+            return program.loop.passes > 0
+
+        async def told() -> bool:
+            return any("jobs cannot be followed" in problem for problem in program.loop.problems())
+
+        async def recovered() -> bool:
+            return not program.loop.problems()
+
+        await until("it decides", started)
+        refusal = {
+            "method": "GET",
+            "path": "/apis/batch/v1/jobs",
+            "fault": "answer",
+            "status": 403,
+            "times": 0,
+        }
+        stage.cluster_faults.replace([refusal])
+        await stage.tell_cluster("POST", "disconnect", {})
+        await until("the trouble is told", told)
+        stage.cluster_faults.replace([])
+        await until("the trouble is over", recovered, within=60)
+
+
 async def test_a_machine_deleted_behind_our_back_is_replaced_and_its_node_removed() -> None:
     settings = {"market": "spot_only"}
     pools = {"pools": [ONE["pools"][0] | settings]}

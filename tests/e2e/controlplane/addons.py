@@ -1,7 +1,8 @@
 """The kinds of add-ons that the controller looks at, as definitions without a controller behind them.
 
 A real API server has none of these until somebody installs them. The native PodGroup is no add-on: the API
-server is started with it.
+server is started with it. The Workloads that are read are those of Kubernetes 1.35. Later ones serve PodGroups in
+their place, and definitions are not served in a group that the API server has itself.
 """
 
 from __future__ import annotations

@@ -130,8 +130,9 @@ PROBES = (
             keep={"second": "metadata.resourceVersion"},
             quiet=True,
         ),
-        listed("labelSelector=n=9&resourceVersion=0"),
+        # Any moment will do of the second list: asked after the first, it is none before the change.
         listed("labelSelector=n=9&resourceVersion=<second>"),
+        listed("labelSelector=n=9&resourceVersion=0"),
         listed("labelSelector=n=1&resourceVersion=<first>&resourceVersionMatch=NotOlderThan"),
         listed("labelSelector=n=9&resourceVersion=<second>&resourceVersionMatch=Exact"),
         listed("resourceVersion=<second>&resourceVersionMatch=Exactly"),
