@@ -97,7 +97,6 @@ class Loop:
         self._cloud_health = cloud_health
         self._dry_run = dry_run
         self._problems: dict[str, str] = {}
-        self._blind: set[str] = set()
         self._rebuild_at = 0.0
 
     def change(self, policy: Policy, timing: Timing) -> None:
@@ -314,12 +313,13 @@ class Loop:
 
     def _tell_blindness(self) -> None:
         blind = self._view.blind()
-        for kind in {*self._blind, *blind}:
-            error = blind.get(kind)
-            self.problem(
-                f"watch {kind}", error and f"{kind} cannot be followed, what is known of them is old: {error}"
-            )
-        self._blind = set(blind)
+        named = ", ".join(sorted(blind))
+        told = (
+            f"{named} cannot be followed, what is known of them is old: {blind[min(blind)]}"
+            if blind
+            else None
+        )
+        self.problem("watches", told)
 
     async def publish(self) -> None:
         """Write the status if it changed, and heed the pause annotations beside it."""
