@@ -243,7 +243,7 @@ class Program:
             may_spend=self._may_spend,
             rng=now.rng,
             limits=self.policy.deadlines,
-            ready=lambda name: (node := self.view.node(name)) is not None and node.ready,
+            node=self.view.node,
             restored=self.flights.idle_marks.cleared,
             closing=self._taints[-1],
         )

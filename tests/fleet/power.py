@@ -54,6 +54,11 @@ class Box:
     due_on: bool = False
     provider_id: str | None = None  # of its Node; None: as ours
     labels: dict[str, str] = field(default_factory=dict)  # that its kubelet sets
+    tells: bool = True  # its kubelet tells one boot from another
+
+    @property
+    def boot_id(self) -> str:
+        return f"{self.name}-{self.since:.0f}" if self.tells else ""
 
 
 @dataclass
@@ -82,7 +87,9 @@ class Room:
         box = self.boxes[name] = Box(name, gpus, **more)
         if node:
             known = make_node(name, self.time.now - 10_000, gpus=gpus if box.power == "on" else 0)
-            self.town.nodes[name] = replace(known, provider_id=f"k3s://{name}", ready=box.power == "on")
+            self.town.nodes[name] = replace(
+                known, provider_id=f"k3s://{name}", ready=box.power == "on", boot=box.boot_id
+            )
         return box
 
     @staticmethod
@@ -141,7 +148,7 @@ class Room:
                 box.power = "on"
                 known = node or self._registered(box, now)
                 self.town.nodes[box.name] = replace(
-                    known, ready=True, allocatable={**known.allocatable, "nvidia.com/gpu": 0}
+                    known, ready=True, allocatable={**known.allocatable, "nvidia.com/gpu": 0}, boot=box.boot_id
                 )
             elif box.power == "on" and node is not None:
                 come = box.gpus_come and now >= box.since + box.boot + box.show
@@ -223,7 +230,7 @@ class Operator(Controller):
             may_spend=lambda: self.leads,
             rng=world.rng,
             limits=policy.deadlines,
-            ready=lambda name: (node := hands.node(name)) is not None and node.ready,
+            node=hands.node,
             restored=self.flights.idle_marks.cleared,
             closing=taints[-1],
         )  # fmt: skip

@@ -134,7 +134,7 @@ class Falling:
         """A call is written down first, and the list is read last: nothing slow stands between it and the call."""
         name, now = switch.name, self._by.clock()
         check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
-        fall = called(calls_before, now, now + switch.off_within, ready=self._by.ready(name))
+        fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
         if not record.drain_at and record.reason not in USELESS:  # whoever wants it off has drained it

@@ -15,7 +15,7 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Power, Switch, Switched
-from controller.fleet.switching.aftermath import DARK, dated, may_fall
+from controller.fleet.switching.aftermath import DARK, dated, may_fall, rebooted
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
@@ -51,6 +51,8 @@ def first(switch: Switch, seen: Seen, now: float) -> Switched:
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
     record = dated(_no_later_than(record, switch, limits, now), now)
+    if seen.up and seen.node is not None:
+        record = rebooted(record, seen.node)
     for _ in Power:
         after = _once(record, seen, switch, limits, now)
         if after == record:
