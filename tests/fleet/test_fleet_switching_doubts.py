@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.outcome import Refused
 from controller.domain.policy import Deadlines
+from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.switching.lever import Lever
@@ -188,3 +190,52 @@ async def test_a_pod_waits_no_quarter_of_an_hour_for_one_that_a_late_call_has_en
         await world.run(operator, 5)
         waited += 5
     assert waited < 700, waited
+
+
+async def test_one_that_failed_and_leaves_the_settings_while_it_is_drained_loses_no_further_pod() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    for name in ("web", "api"):
+        world.town.add_pod(name, gpus=0, node="w1", owner_kind="ReplicaSet")
+    node = world.town.nodes["w1"]
+    world.room.boxes["w1"].gpus = 0  # they fell off the bus
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 0})
+    operator.hands.faults["evict"] = [Refused(Reason.PDB, "its budget allows none")] * 6
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    while not operator.hands.did("evict"):
+        await world.run(operator, 1, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 120, step=1.0)
+    assert {"default/web", "default/api"} <= world.town.pods.keys()
+    assert world.room.calls == []
+
+
+async def test_one_that_was_called_off_in_vain_is_called_again_although_something_settled_there() -> None:
+    """A pod without GPUs that tolerates everything, and is no daemon: after the first call nothing asks it to leave."""
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    world.room.faults["w1"] = ["nothing"]
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    assert operator.record("w1").drain_at
+    world.town.add_pod("agent", gpus=0, node="w1", owner_kind="ReplicaSet")
+    await world.run(operator, 600)
+    assert len(world.room.wishes(False)) == 2, operator.record("w1")
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_one_that_was_called_off_in_vain_is_not_called_again_from_under_work() -> None:
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    world.room.faults["w1"] = ["nothing"]
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    world.town.work = 1e5
+    world.town.add_pod("train", node="w1")
+    await world.run(operator, 600)
+    assert len(world.room.wishes(False)) == 1
+    assert world.room.broken == []

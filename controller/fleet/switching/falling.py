@@ -62,15 +62,18 @@ class Falling:
         record = self._by.record_in(switch.name, Power.DRAINING)
         if record is None:
             return
-        failed = record.reason in FAILURES
-        check = self._by.lead if failed else self._wanted_off(switch.name)
+        wanted = self._by.lead if record.reason in FAILURES else self._wanted_off(switch.name)
+
+        def check() -> None:
+            wanted()
+            if self._by.record_in(switch.name, Power.DRAINING) is None:
+                raise Grounded  # it has left the settings: nobody is evicted for it any more
+
         try:
             await self._by.removal.drain(policy, self._by.machine(switch), check, lambda _refusal: None)
             check()
         except CalledOff as stop:
             await self._keep(switch, stop.why)
-            return
-        if self._by.record_in(switch.name, Power.DRAINING) is None:
             return
         now = self._by.clock()
         await self._by.change(
@@ -137,7 +140,8 @@ class Falling:
         fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
-        if not record.drain_at and record.reason not in USELESS:  # whoever wants it off has drained it
+        drained_by_others = not record.drain_at and record.reason not in USELESS
+        if record.again or drained_by_others:  # it is going: only work stops that, whatever else settles there
             await self._by.removal.look_at_work(policy, self._by.machine(switch))
         else:
             await self._by.removal.last_look(policy, self._by.machine(switch))
