@@ -148,7 +148,10 @@ class Room:
                 box.power = "on"
                 known = node or self._registered(box, now)
                 self.town.nodes[box.name] = replace(
-                    known, ready=True, allocatable={**known.allocatable, "nvidia.com/gpu": 0}, boot=box.boot_id
+                    known,
+                    ready=True,
+                    allocatable={**known.allocatable, "nvidia.com/gpu": 0},
+                    boot=box.boot_id,
                 )
             elif box.power == "on" and node is not None:
                 come = box.gpus_come and now >= box.since + box.boot + box.show

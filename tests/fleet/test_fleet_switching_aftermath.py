@@ -244,7 +244,9 @@ async def test_a_reboot_of_its_own_proves_nothing() -> None:
     late.acts(500.0)
     late.world.town.lose("w1")
     await late.run(20)
-    late.box.since = late.world.time.now  # it has rebooted, is back before it is believed to be off, and stumbles
+    late.box.since = (
+        late.world.time.now
+    )  # it has rebooted, is back before it is believed to be off, and stumbles
     late.comes_back()
     late.world.town.nodes["w1"] = replace(late.world.town.nodes["w1"], boot=late.box.boot_id)
     await late.run(5)
