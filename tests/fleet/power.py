@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from controller.cloud.protocol import Send
 from controller.domain.kube import Node, Taint
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.policy import Policy
@@ -79,6 +80,7 @@ class Room:
     faults: dict[str, list[str]] = field(default_factory=dict)  # by machine, or "*"
     broken: list[str] = field(default_factory=list)  # laws
     answers: bool = True  # the status endpoint does
+    reading: float = 0.0  # seconds until credentials are read
     delay: float = 15.0  # until a delayed call has its effect
     heard: set[str] = field(default_factory=set)  # keys that had an effect
     before: Callable[[Call], None] = lambda _call: None
@@ -174,9 +176,15 @@ class Wires:
     def __init__(self, room: Room, hands: Hands) -> None:
         self._room, self._hands = room, hands
 
-    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
+    async def prepare(self, machine: str, on: bool) -> Send:
         self._hands._live()
         await asyncio.sleep(0)
+        if self._room.reading:
+            await self._room.time.sleep(self._room.reading)
+        self._hands._live()
+        return lambda key: self._send(machine, on, key)
+
+    async def _send(self, machine: str, on: bool, key: str) -> Outcome:
         self._hands._live()
         met = self._room.call(machine, on, key)
         if met in ("dies", "dies_after"):
@@ -197,9 +205,6 @@ class Wires:
         if not self._room.answers:
             return ""
         return "off" if self._room.boxes[machine].power == "off" else "on"
-
-    async def close(self) -> None:
-        pass
 
 
 class Operator(Controller):

@@ -239,3 +239,35 @@ async def test_one_that_was_called_off_in_vain_is_not_called_again_from_under_wo
     await world.run(operator, 600)
     assert len(world.room.wishes(False)) == 1
     assert world.room.broken == []
+
+
+async def test_a_pod_that_comes_while_credentials_are_read_stops_the_call() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.reading = 10.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    await world.run(operator, 5, step=1.0)
+    assert world.room.calls == []
+    world.town.work = 30.0
+    pod = world.town.add_pod("train", node="w1")  # it was bound in the moment of the taint
+    world.town.bound_at[pod.key] = world.time.now
+    await world.run(operator, 20, step=1.0)
+    assert world.room.broken == []
+    assert world.room.calls == []
+    await world.wait_for(operator, "w1", Power.OFF)
+
+
+async def test_one_that_was_taken_back_while_credentials_are_read_is_not_written_to() -> None:
+    """Its Node went dark and was believed to be off, and a wish to switch it on has come meanwhile."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.reading = 200.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 5, step=1.0)
+    operator.fleet.policy = world.policy
+    await world.run(operator, 250, step=1.0)
+    record = operator.record("w1")
+    assert (world.room.calls, record.fall, record.unsure) == ([], None, False)

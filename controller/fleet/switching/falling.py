@@ -91,7 +91,11 @@ class Falling:
                 record = await self._by.change(switch, call=self._by.new_call())
             if not record.drain_at:
                 await self._close(name)
-            calls_before = dated(record, self._by.clock()).fall
+            send = await self._by.endpoints.prepare(name, False)
+            here = self._same_wish(record)
+            if here is None:
+                return
+            record, calls_before = here, dated(here, self._by.clock()).fall
             try:
                 await self._last_look(policy, switch, record, calls_before)
             except CalledOff as stop:
@@ -103,7 +107,7 @@ class Falling:
                 raise
             if self._same_wish(record) is None:
                 return
-            outcome = await self._by.endpoints.switch(name, False, f"{record.call_id}-off")
+            outcome = await send(f"{record.call_id}-off")
             here = self._same_wish(record)
             if here is None:
                 return
@@ -134,7 +138,7 @@ class Falling:
     async def _last_look(
         self, policy: Policy, switch: Switch, record: Switched, calls_before: Fall | None
     ) -> None:
-        """A call is written down first, and the list is read last: nothing slow stands between it and the call."""
+        """A call is prepared and written down first, and the list is read last: nothing stands between it and the call."""
         name, now = switch.name, self._by.clock()
         check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
         fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
