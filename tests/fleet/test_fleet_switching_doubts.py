@@ -271,3 +271,65 @@ async def test_one_that_was_taken_back_while_credentials_are_read_is_not_written
     await world.run(operator, 250, step=1.0)
     record = operator.record("w1")
     assert (world.room.calls, record.fall, record.unsure) == ([], None, False)
+
+
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("fault", ["busy", "unheard", "dies"])
+async def test_silence_is_no_proof_where_no_call_was_acknowledged(fault: str, node: bool) -> None:
+    """It was called on, its Node never showed that, and no call that switches it off is ever answered."""
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0))
+    box = world.room.add("w1", 1, node=node, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["ok", *[fault] * 13]
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    del world.town.pods[pod.key]
+    while operator.hands.dead or operator.power("w1") is not Power.OFF:
+        if operator.hands.dead:
+            operator = world.begin()
+        await world.run(operator, 1, step=1.0)
+        assert world.time.now < 1_800_003_000
+    assert world.room.faults["w1"] == []
+    assert box.power in ("stopping", "off")
+    if fault != "dies":
+        assert len(world.room.wishes(False)) == 3  # each time with another key, five times with each
+
+
+@pytest.mark.parametrize(("lit", "tries"), [(False, 1), (True, 1), (False, 5)])
+async def test_a_call_that_was_stored_and_never_made_switches_nothing_off(lit: bool, tries: int) -> None:
+    """Whoever led before ended between the two."""
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    before = world.begin()
+    await world.wait_for(before, "w1", Power.ON)
+    now = world.time.now
+    fall = Fall(since=now, until=now + 120.0, lit=lit, lost=True)
+    stored = replace(
+        before.record("w1"), power=Power.FALLING, call="calloff", called_at=now, unsure=True, tries=tries, fall=fall
+    )  # fmt: skip
+    before.ledger.put_switched(stored)
+    await before.ledger.flush()
+    await before.die()
+    world.town.lose("w1")  # the network alone
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.OFF, step=1.0)
+    assert world.room.boxes["w1"].power in ("stopping", "off")
+    (key,) = world.room.wishes(False)
+    assert key == ("calloff-off" if tries == 1 else "calloff-1-off")
+
+
+@pytest.mark.parametrize("told", ["", "on", "off"])
+@pytest.mark.parametrize("fall", [None, Fall(since=100.0, until=220.0, lost=True)])
+def test_without_an_answer_only_the_endpoint_itself_says_that_it_is_off(fall: Fall | None, told: str) -> None:
+    record = Switched(
+        name="w1", power=Power.FALLING, call="c", called_at=100.0, unsure=True, tries=5, down_at=90.0, fall=fall
+    )  # fmt: skip
+    which = switch("w1", off_within=120.0, asked=bool(told))
+    early = step(record, Seen(told=told), which, Deadlines(), 219.0)
+    late = step(record, Seen(told=told), which, Deadlines(), 221.0)
+    if told == "off":
+        assert early.power is Power.OFF
+        return
+    assert (early.power, early.call_id, early.called_at) == (Power.FALLING, "c", 100.0)
+    assert (late.power, late.call_id, late.called_at) == (Power.FALLING, "c-1", 0.0)
