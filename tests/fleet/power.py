@@ -31,8 +31,8 @@ from tests.fleet.scene import DEADLINES, Controller, World
 
 # What a call meets. The last two have their effect although nobody hears of it.
 FAULTS = ("ok", "refused", "away", "busy", "nothing", "unheard", "lost", "late")
-# The controller's end, before or after the effect; and an effect that comes when nobody waits for it any more.
-ENDS = ("dies", "dies_after", "delayed")
+# The controller's end, before or after the effect; and an effect that comes later, with or without an answer.
+ENDS = ("dies", "dies_after", "delayed", "queued")
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Room:
         if met in ("ok", "lost", "late", "dies_after"):
             self.heard.add(key)
             self.press(name, on, hand=False)
-        if met == "delayed":
+        if met in ("delayed", "queued"):
             self.heard.add(key)
             self.boxes[name].due, self.boxes[name].due_on = self.time.now + self.delay, on
         return met

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -143,8 +145,8 @@ async def test_a_status_endpoint_that_says_off_does_not_say_that_no_call_waits()
 class Called:
     """A machine that was on, idle and called off once; the call was answered, and acts only when `acts` says so."""
 
-    def __init__(self, **of_box: object) -> None:
-        self.world = Cabinet(switch("w1", 1, min_off=60.0))
+    def __init__(self, *, asked: bool = False, **of_box: Any) -> None:
+        self.world = Cabinet(switch("w1", 1, min_off=60.0, asked=asked))
         self.box: Box = self.world.room.add("w1", 1, power="on", **of_box)
         self.operator: Operator = self.world.begin()
         self.called_at = 0.0
@@ -357,3 +359,23 @@ def test_one_that_never_was_on_is_not_on_because_it_cannot_be_switched_off() -> 
 def test_while_a_call_may_act_the_node_is_closed(power: Power) -> None:
     record = Switched(name="w1", power=power, fall=Fall(since=0.0, until=600.0))
     assert taint_wanted(record, Seen(), 599.0) is True
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_somebody_switches_on_again_at_once_is_not_called_off_again(asked: bool) -> None:
+    """Before its Node was silent for long enough, or its endpoint said that it is off."""
+    late = Called(asked=asked, boot=20.0)
+    world = late.world
+    await late.off("ok")
+    world.room.answers = False
+    await late.run(25)
+    assert (late.box.power, world.town.nodes["w1"].ready) == ("off", False)
+    world.room.press("w1", True)
+    await late.run(25)
+    record = late.operator.record("w1")
+    assert (record.power, record.reason) == (Power.RISING, Reason.SWITCHED_BY_HAND)
+    assert world.town.nodes["w1"].has_taint(*HARD)
+    await late.run(1400)
+    assert len(world.room.wishes(False)) == 1
+    assert late.operator.power("w1") is Power.ON
+    assert not world.town.nodes["w1"].has_taint(*HARD)

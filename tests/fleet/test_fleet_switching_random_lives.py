@@ -46,7 +46,10 @@ class Life:
         self.room, self.town, self.time = self.world.room, self.world.town, self.world.time
         self.town.work = 90.0
         for name in names:
-            self.room.add(name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8)
+            self.room.add(
+                name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8,
+                tells=self.rng.random() < 0.8,
+            )  # fmt: skip
         self.room.before = self._judge
         self.operator: Operator = self.world.begin()
         self.former: list[Operator] = []  # who led before, with what they had under way

@@ -52,7 +52,10 @@ def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
     """Follow the machine as far as what is seen carries it."""
     record = dated(_no_later_than(record, switch, limits, now), now)
     if seen.up and seen.node is not None:
-        record = rebooted(record, seen.node)
+        after = rebooted(record, seen.node)
+        if record.power is Power.FALLING and after is not record:
+            after = replace(off(after, now), rose_at=0.0)  # it went off, and somebody has switched it on again
+        record = after
     for _ in Power:
         after = _once(record, seen, switch, limits, now)
         if after == record:
