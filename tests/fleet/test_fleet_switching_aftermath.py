@@ -207,6 +207,39 @@ async def test_a_call_that_is_late_takes_nothing_from_a_machine_that_was_dark_fo
     assert late.world.town.pods["default/train"].node == "w1"
 
 
+async def test_a_reboot_of_one_that_came_back_as_it_was_proves_nothing() -> None:
+    """As after a driver was updated: not the call has ended it."""
+    late = Called()
+    await late.off("nothing")
+    late.acts(500.0)
+    late.world.town.lose("w1")
+    await late.is_off()
+    await late.wanted()
+    late.comes_back()
+    await late.run(20)
+    late.world.town.lose("w1")
+    await late.run(60)
+    late.box.since = late.world.time.now - 80
+    late.world.town.nodes["w1"] = replace(late.world.town.nodes["w1"], boot=late.box.boot_id)
+    late.comes_back()
+    await late.run(500)
+    assert late.world.room.broken == []
+
+
+async def test_a_ledger_that_was_lost_opens_no_machine_that_was_being_called_off() -> None:
+    late = Called()
+    await late.off("nothing")
+    late.acts(300.0)
+    await late.run(3)
+    await late.operator.die()
+    late.world.town.maps.clear()
+    late.operator = late.world.begin()
+    late.world.town.work = 1e5
+    late.world.town.add_pod("train")
+    await late.run(400)
+    assert late.world.room.broken == []
+
+
 async def test_after_a_reboot_that_we_asked_for_nothing_is_waited_for() -> None:
     late = Called()
     await late.off("ok")
@@ -298,7 +331,8 @@ def test_what_a_reboot_that_was_asked_for_proves(calls: list[tuple[str, bool]], 
 @pytest.mark.parametrize(
     ("fields", "boot"),
     [
-        ({"called_at": 200.0}, "a"),  # it has not rebooted
+        ({"called_at": 200.0}, "a"),  # it was never off: if it reboots now, then by itself
+        ({"power": Power.OFF}, "a"),
         ({"called_at": 200.0}, ""),  # nobody says
         ({"call": ""}, "b"),  # nobody asked for it
         ({}, "b"),  # before we have called
@@ -312,10 +346,14 @@ def test_what_proves_nothing_of_a_call(fields: dict[str, object], boot: str) -> 
     after = rebooted(record, make_node("w1", 0.0, boot=boot))
     assert after.fall is not None
     assert after.fall.until == 700.0
-    again = rebooted(
-        replace(after, power=Power.RISING, call="c", called_at=300.0), make_node("w1", 0.0, boot=boot or "b")
-    )
-    assert (again.fall is None) is (boot == "")
+    again = replace(after, power=Power.RISING, call="c", called_at=300.0)
+    assert (rebooted(again, make_node("w1", 0.0, boot="b")).fall is None) is (boot == "")
+
+
+def test_before_it_goes_dark_its_boot_says_nothing_yet() -> None:
+    fall = Fall(since=100.0, until=700.0, lit=True, boot="a")
+    record = Switched(name="w1", power=Power.FALLING, call="c", called_at=100.0, fall=fall)
+    assert rebooted(record, make_node("w1", 0.0, boot="a")) == record
 
 
 def test_a_later_call_that_may_take_less_time_shortens_nothing() -> None:

@@ -40,8 +40,11 @@ def answered(record: Switched, before: Fall | None) -> Fall | None:
 def rebooted(record: Switched, node: Node) -> Switched:
     """What its Node, which is Ready, says of the call: it has had its effect, or no reboot will ever prove it."""
     fall = record.fall
-    if fall is None or not (fall.boot and node.boot) or node.boot == fall.boot:
+    if fall is None or not (fall.boot and node.boot):
         return record
+    if node.boot == fall.boot:  # it is Ready still, or it was dark and never off
+        was_dark = record.power in (Power.OFF, Power.RISING)
+        return replace(record, fall=replace(fall, boot="")) if was_dark else record
     asked = record.power is Power.RISING and record.call and record.called_at
     return replace(record, fall=None if asked and not fall.lost else replace(fall, boot=""))
 
