@@ -80,6 +80,7 @@ class Room:
     faults: dict[str, list[str]] = field(default_factory=dict)  # by machine, or "*"
     broken: list[str] = field(default_factory=list)  # laws
     answers: bool = True  # the status endpoint does
+    usually: str = "ok"  # what calls meet that meet no fault
     reading: float = 0.0  # seconds until credentials are read
     delay: float = 15.0  # until a delayed call has its effect
     heard: set[str] = field(default_factory=set)  # keys that had an effect
@@ -121,7 +122,7 @@ class Room:
                 met = self.faults[who].pop(0)
                 break
         else:
-            met = "ok"
+            met = self.usually
         call = Call(self.time.now, name, on, key, met)
         self.before(call)
         self.calls.append(call)
