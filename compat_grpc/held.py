@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from compat_grpc.groups import Group
 from compat_grpc.switched import Seen
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, halts
 from controller.domain.switching import Power
 from controller.fleet.switching.waits import paused, stays
-
-_PAUSED = ("scale-down", "all")
 
 
 def is_held(policy: Policy, group: Group, seen: Seen | None, now: float) -> bool:
@@ -24,4 +22,4 @@ def is_held(policy: Policy, group: Group, seen: Seen | None, now: float) -> bool
         halted = not seen.configured or paused(policy, seen.switch, seen.node, "scale-down")
         return halted or bool(stays(seen.switch, seen.record, now))
     pool = policy.pool(group.pool)
-    return policy.pause in _PAUSED or (pool is not None and pool.pause in _PAUSED)
+    return halts("scale-down", policy.pause, pool.pause if pool is not None else "")

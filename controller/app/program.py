@@ -149,8 +149,6 @@ class Program:
             account=account,
             driven=driver is not None,
         )
-        self._endpoints = endpoints
-        self._old_endpoints: list[Endpoints] = []
         self.switchboard = self._switchboard(endpoints) if endpoints is not None else None
         self.fleet = Fleet(
             policy=policy,
@@ -243,7 +241,7 @@ class Program:
             may_spend=self._may_spend,
             rng=now.rng,
             limits=self.policy.deadlines,
-            ready=lambda name: (node := self.view.node(name)) is not None and node.ready,
+            node=self.view.node,
             restored=self.flights.idle_marks.cleared,
             closing=self._taints[-1],
         )
@@ -284,9 +282,6 @@ class Program:
             self.fleet.switchboard = self.switchboard
         elif self.switchboard is not None:
             self.switchboard.turning.change(endpoints, policy.deadlines)
-        if endpoints is not None and self._endpoints is not None:
-            self._old_endpoints.append(self._endpoints)  # calls may be under way there
-        self._endpoints = endpoints or self._endpoints
         if self.switchboard is not None:
             self.switchboard.policy = policy
         self.fleet.policy = policy
@@ -364,8 +359,6 @@ class Program:
             await self.fleet.stop(STOP_PATIENCE)
         await _over(leading)
         await _over(watching)
-        for endpoints in (*self._old_endpoints, *([self._endpoints] if self._endpoints else [])):
-            await endpoints.close()
         await self.server.stop()
 
     async def once(self) -> None:

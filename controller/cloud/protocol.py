@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -10,6 +11,8 @@ from controller.domain.cloudhealth import CloudHealth
 from controller.domain.cloudthings import Catalogue, Instance, Inventory, Script, Volumes
 from controller.domain.outcome import Outcome
 from controller.domain.reason import Reason
+
+Send = Callable[[str], Awaitable[Outcome]]  # with a key that is the same in each repetition
 
 
 class CloudError(Exception):
@@ -82,11 +85,11 @@ class Cloud(Protocol):
 class Endpoints(Protocol):
     """What switches machines that are there already. An acknowledgement is `Happened`, and no proof."""
 
-    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
-        """One call, without repetition. `Refused` only where it certainly had no effect, with `UNAVAILABLE` or
-        `RATE_LIMITED` where it may be tried again; `Unknown` where it may have had one."""
+    async def prepare(self, machine: str, on: bool) -> Send:
+        """All that a call takes, credentials too: nothing slow stands between a last look and the call itself.
+
+        Sent, it is one call, without repetition. `Refused` only where it certainly had no effect, with `UNAVAILABLE`
+        or `RATE_LIMITED` where it may be tried again; `Unknown` where it may have had one."""
 
     async def ask(self, machine: str) -> str:
         """on | off, as its status endpoint says; "" where there is none, or it does not know."""
-
-    async def close(self) -> None: ...

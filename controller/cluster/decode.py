@@ -169,6 +169,7 @@ class Decoder:
             ready_since=self._time(ready.lastTransitionTime, "status.conditions", warn) if ready else None,
             created=self._time(meta.creationTimestamp, "metadata.creationTimestamp", warn) or 0.0,
             deleting=meta.deletionTimestamp is not None,
+            boot=(status.nodeInfo.bootID or "") if status.nodeInfo else "",
         )
 
     def _as_daemon_set(self, found: wire.DaemonSetWire) -> DaemonSet:

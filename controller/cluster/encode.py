@@ -73,11 +73,11 @@ def node(found: Node) -> Obj:
     ready: Obj = {"type": "Ready", "status": "True" if found.ready else "False"}
     if found.ready_since is not None:
         ready["lastTransitionTime"] = stamp(found.ready_since)
-    status = {
+    status: Obj = {
         "capacity": quantities(found.capacity),
         "allocatable": quantities(found.allocatable),
         "conditions": [ready],
-    }
+    } | ({"nodeInfo": {"bootID": found.boot}} if found.boot else {})
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": spec, "status": status}
 
 

@@ -167,10 +167,15 @@ class NodeSpec(msgspec.Struct):
     unschedulable: bool | None = None
 
 
+class NodeInfo(msgspec.Struct):
+    bootID: str | None = None
+
+
 class NodeStatus(msgspec.Struct):
     capacity: dict[str, str | int | float] | None = None
     allocatable: dict[str, str | int | float] | None = None
     conditions: list[Condition] | None = None
+    nodeInfo: NodeInfo | None = None
 
 
 class NodeWire(msgspec.Struct):

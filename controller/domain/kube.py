@@ -247,6 +247,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     ready_since: float | None = None  # since when it is, or is not
     created: float = 0.0
     deleting: bool = False
+    boot: str = ""  # another one after every reboot; "": its kubelet does not say
 
     def has_taint(self, key: str, effect: str) -> bool:
         return any(t.key == key and t.effect == effect for t in self.taints)

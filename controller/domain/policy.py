@@ -204,3 +204,8 @@ def _declared(pools: tuple[Pool, ...]) -> frozenset[str]:
 @remembered
 def _of_switches(switches: tuple[Switch, ...]) -> frozenset[str]:
     return frozenset({name for switch in switches for name in switch.resources} - _PLAIN)
+
+
+def halts(direction: str, *marks: str) -> bool:
+    """Whether one of these marks of a pause stops this direction: scale-up | scale-down."""
+    return any(mark in (direction, "all") for mark in marks)

@@ -97,10 +97,11 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
 class Fall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Calls to switch it off that may have their effect yet."""
 
-    since: float  # the first of them
-    until: float  # by then the last of them has had it, or never will
+    since: float  # the last of them
+    until: float  # by then all of them have had it, or never will
     lit: bool = False  # its Node was Ready when the first was made
     lost: bool = False  # one of them was not answered
+    boot: str = ""  # of its Node when the only one was made; "": no reboot says that it has had its effect
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from controller.domain.cloudthings import SWITCHED, InstanceType, Offer
 from controller.domain.images import image_for, why_none
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Refusal, Snapshot
-from controller.domain.policy import Policy, Pool
+from controller.domain.policy import Policy, Pool, halts
 from controller.domain.reason import SENTENCES, Reason
 
 # Prices closer than this are equal, so that a rounding of the cloud decides nothing.
@@ -90,7 +90,7 @@ def _candidates(snapshot: Snapshot, refusals: Mapping[str, Refusal]) -> list[Can
                 continue
             location = pool.locations.index(offer.location) if pool.locations else 0
             hindrance = _hindrance(pool, offer, refusals.get(offer.key))
-            if pool.pause in ("scale-up", "all") or snapshot.policy.pause in ("scale-up", "all"):
+            if halts("scale-up", pool.pause, snapshot.policy.pause):
                 hindrance = Explanation(Reason.PAUSED, f"scale-up of pool {pool.name} is paused")
             found.append(Candidate(pool, rank, offer, location, markets.index(offer.market), hindrance))
     return found

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from controller.domain import names
 from controller.domain.kube import Node, Pod
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import halts
 from controller.domain.reason import Reason
 from controller.domain.resources import uses_accelerator
 from controller.planning.demand import duration
@@ -78,10 +79,8 @@ def blockers(
 def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = "") -> bool:
     """Whether scale-up or scale-down is paused for the controller, the pool, or this machine's node."""
     known = snapshot.policy.pool(pool)
-    marks = [snapshot.policy.pause, known.pause if known else ""]
-    if node is not None:
-        marks.append(node.annotations.get(names.PAUSE, ""))
-    return any(mark in (direction, "all") for mark in marks)
+    said = node.annotations.get(names.PAUSE, "") if node is not None else ""
+    return halts(direction, snapshot.policy.pause, known.pause if known else "", said)
 
 
 def node_forbids(node: Node, now: float) -> str:

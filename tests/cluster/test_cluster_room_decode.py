@@ -566,6 +566,7 @@ def test_a_real_node_is_read() -> None:
     assert found.allocatable["nvidia.com/gpu"] == 8
     assert found.allocatable["cpu"] == 176_000
     assert found.taints == (kube.Taint("nvidia.com/gpu", "present"),)
+    assert found.boot == node_json(0)["status"]["nodeInfo"]["bootID"]
 
 
 @pytest.mark.parametrize(
@@ -729,7 +730,7 @@ def test_a_pod_comes_back_exactly(found: kube.Pod) -> None:
         annotations=st.dictionaries(st.sampled_from(sorted(names.NODE_ANNOTATIONS)), text, max_size=3),
         taints=st.lists(st.builds(kube.Taint, word, text, word), max_size=3).map(tuple),
         capacity=resources, allocatable=resources, ready=st.just(True), ready_since=st.none() | times,
-        created=times, deleting=st.booleans(),
+        created=times, deleting=st.booleans(), boot=text,
     )
     | st.builds(kube.Node, name=word, uid=word)
 )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from controller.cloud.protocol import Send
 from controller.domain.kube import Node, Taint
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.policy import Policy
@@ -30,8 +31,8 @@ from tests.fleet.scene import DEADLINES, Controller, World
 
 # What a call meets. The last two have their effect although nobody hears of it.
 FAULTS = ("ok", "refused", "away", "busy", "nothing", "unheard", "lost", "late")
-# The controller's end, before or after the effect; and an effect that comes when nobody waits for it any more.
-ENDS = ("dies", "dies_after", "delayed")
+# The controller's end, before or after the effect; and an effect that comes later, with or without an answer.
+ENDS = ("dies", "dies_after", "delayed", "queued")
 
 
 @dataclass
@@ -54,6 +55,11 @@ class Box:
     due_on: bool = False
     provider_id: str | None = None  # of its Node; None: as ours
     labels: dict[str, str] = field(default_factory=dict)  # that its kubelet sets
+    tells: bool = True  # its kubelet tells one boot from another
+
+    @property
+    def boot_id(self) -> str:
+        return f"{self.name}-{self.since:.0f}" if self.tells else ""
 
 
 @dataclass
@@ -74,6 +80,8 @@ class Room:
     faults: dict[str, list[str]] = field(default_factory=dict)  # by machine, or "*"
     broken: list[str] = field(default_factory=list)  # laws
     answers: bool = True  # the status endpoint does
+    usually: str = "ok"  # what calls meet that meet no fault
+    reading: float = 0.0  # seconds until credentials are read
     delay: float = 15.0  # until a delayed call has its effect
     heard: set[str] = field(default_factory=set)  # keys that had an effect
     before: Callable[[Call], None] = lambda _call: None
@@ -82,7 +90,9 @@ class Room:
         box = self.boxes[name] = Box(name, gpus, **more)
         if node:
             known = make_node(name, self.time.now - 10_000, gpus=gpus if box.power == "on" else 0)
-            self.town.nodes[name] = replace(known, provider_id=f"k3s://{name}", ready=box.power == "on")
+            self.town.nodes[name] = replace(
+                known, provider_id=f"k3s://{name}", ready=box.power == "on", boot=box.boot_id
+            )
         return box
 
     @staticmethod
@@ -112,14 +122,14 @@ class Room:
                 met = self.faults[who].pop(0)
                 break
         else:
-            met = "ok"
+            met = self.usually
         call = Call(self.time.now, name, on, key, met)
         self.before(call)
         self.calls.append(call)
         if met in ("ok", "lost", "late", "dies_after"):
             self.heard.add(key)
             self.press(name, on, hand=False)
-        if met == "delayed":
+        if met in ("delayed", "queued"):
             self.heard.add(key)
             self.boxes[name].due, self.boxes[name].due_on = self.time.now + self.delay, on
         return met
@@ -141,7 +151,10 @@ class Room:
                 box.power = "on"
                 known = node or self._registered(box, now)
                 self.town.nodes[box.name] = replace(
-                    known, ready=True, allocatable={**known.allocatable, "nvidia.com/gpu": 0}
+                    known,
+                    ready=True,
+                    allocatable={**known.allocatable, "nvidia.com/gpu": 0},
+                    boot=box.boot_id,
                 )
             elif box.power == "on" and node is not None:
                 come = box.gpus_come and now >= box.since + box.boot + box.show
@@ -164,9 +177,15 @@ class Wires:
     def __init__(self, room: Room, hands: Hands) -> None:
         self._room, self._hands = room, hands
 
-    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
+    async def prepare(self, machine: str, on: bool) -> Send:
         self._hands._live()
         await asyncio.sleep(0)
+        if self._room.reading:
+            await self._room.time.sleep(self._room.reading)
+        self._hands._live()
+        return lambda key: self._send(machine, on, key)
+
+    async def _send(self, machine: str, on: bool, key: str) -> Outcome:
         self._hands._live()
         met = self._room.call(machine, on, key)
         if met in ("dies", "dies_after"):
@@ -187,9 +206,6 @@ class Wires:
         if not self._room.answers:
             return ""
         return "off" if self._room.boxes[machine].power == "off" else "on"
-
-    async def close(self) -> None:
-        pass
 
 
 class Operator(Controller):
@@ -223,7 +239,7 @@ class Operator(Controller):
             may_spend=lambda: self.leads,
             rng=world.rng,
             limits=policy.deadlines,
-            ready=lambda name: (node := hands.node(name)) is not None and node.ready,
+            node=hands.node,
             restored=self.flights.idle_marks.cleared,
             closing=taints[-1],
         )  # fmt: skip

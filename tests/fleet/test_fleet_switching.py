@@ -455,7 +455,7 @@ async def test_a_taint_of_cluster_autoscalers_days_keeps_no_machine_off_for_ever
     world.town.nodes["w1"] = replace(world.town.nodes["w1"], taints=(UNSEEN,))
     operator = world.begin()
     world.town.add_pod("train")
-    await world.wait_for(operator, "w1", Power.ON, within=600)
+    await world.wait_for(operator, "w1", Power.ON, within=900)
     await world.run(operator, 30)
     assert not world.town.nodes["w1"].has_taint(UNSEEN.key, UNSEEN.effect)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
-from controller.fleet.switching.aftermath import answered, called, dated, kept, unspent
+from controller.fleet.switching.aftermath import answered, called, dated, kept, rebooted
 from controller.fleet.switching.lever import Lever
 from controller.fleet.switching.life import Seen, taint_wanted
+from tests.fleet.fakes import make_node
 from tests.fleet.power import Box, Cabinet, Operator, switch
 
 HARD = (names.TAINT_DRAINING, "NoSchedule")
@@ -139,17 +142,155 @@ async def test_a_status_endpoint_that_says_off_does_not_say_that_no_call_waits()
     assert world.room.broken == []
 
 
-async def test_after_an_answered_call_to_a_node_that_was_ready_nothing_is_waited_for_when_we_ask_again() -> (
-    None
-):
-    world = Cabinet(switch("w1", 1))
-    world.room.add("w1", 1, power="on")
-    operator = world.begin()
-    await world.wait_for(operator, "w1", Power.OFF, step=1.0)
-    assert operator.record("w1").fall is not None
-    world.town.add_pod("train")
-    await world.wait_for(operator, "w1", Power.RISING, step=1.0)
-    assert operator.record("w1").fall is None
+class Called:
+    """A machine that was on, idle and called off once; the call was answered, and acts only when `acts` says so."""
+
+    def __init__(self, *, asked: bool = False, **of_box: Any) -> None:
+        self.world = Cabinet(switch("w1", 1, min_off=60.0, asked=asked))
+        self.box: Box = self.world.room.add("w1", 1, power="on", **of_box)
+        self.operator: Operator = self.world.begin()
+        self.called_at = 0.0
+
+    async def off(self, *met: str) -> None:
+        self.world.room.faults["w1"] = list(met)
+        while not self.world.room.calls:
+            await self.run(1)
+        self.called_at = self.world.time.now
+
+    async def run(self, seconds: float) -> None:
+        await self.world.run(self.operator, seconds, step=1.0)
+
+    async def is_off(self) -> None:
+        await self.world.wait_for(self.operator, "w1", Power.OFF, step=1.0)
+
+    def acts(self, after: float) -> None:
+        self.box.due, self.box.due_on = self.called_at + after, False
+
+    def comes_back(self) -> None:
+        self.world.town.nodes["w1"] = replace(self.world.town.nodes["w1"], ready=True)
+
+    async def wanted(self) -> None:
+        self.world.town.work = 1e5
+        self.world.town.add_pod("train")
+        while len(self.world.room.wishes(True)) < 1:
+            await self.run(1)
+
+    async def restart(self) -> None:
+        await self.operator.die()
+        self.operator = self.world.begin()
+
+    async def bound(self) -> float:
+        """Seconds from the call until a pod runs there."""
+        while not self.world.town.pods["default/train"].node:
+            await self.run(1)
+            assert self.world.time.now < self.called_at + 3000, self.operator.record("w1")
+        return self.world.time.now - self.called_at
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_call_that_is_late_takes_nothing_from_a_machine_that_was_dark_for_another_reason(
+    restarts: bool,
+) -> None:
+    """Its network was away for as long as a wish takes to come; it never was off."""
+    late = Called()
+    await late.off("nothing")
+    late.acts(400.0)
+    late.world.town.lose("w1")
+    await late.is_off()
+    await late.wanted()
+    if restarts:
+        await late.restart()
+    late.comes_back()
+    await late.run(500)
+    assert late.world.room.broken == []
+    await late.world.run(late.operator, 2000)
+    assert late.world.town.pods["default/train"].node == "w1"
+
+
+async def test_a_reboot_of_one_that_came_back_as_it_was_proves_nothing() -> None:
+    """As after a driver was updated: not the call has ended it."""
+    late = Called()
+    await late.off("nothing")
+    late.acts(500.0)
+    late.world.town.lose("w1")
+    await late.is_off()
+    await late.wanted()
+    late.comes_back()
+    await late.run(20)
+    late.world.town.lose("w1")
+    await late.run(60)
+    late.box.since = late.world.time.now - 80
+    late.world.town.nodes["w1"] = replace(late.world.town.nodes["w1"], boot=late.box.boot_id)
+    late.comes_back()
+    await late.run(500)
+    assert late.world.room.broken == []
+
+
+async def test_a_ledger_that_was_lost_opens_no_machine_that_was_being_called_off() -> None:
+    late = Called()
+    await late.off("nothing")
+    late.acts(300.0)
+    await late.run(3)
+    await late.operator.die()
+    late.world.town.maps.clear()
+    late.operator = late.world.begin()
+    late.world.town.work = 1e5
+    late.world.town.add_pod("train")
+    await late.run(400)
+    assert late.world.room.broken == []
+
+
+async def test_after_a_reboot_that_we_asked_for_nothing_is_waited_for() -> None:
+    late = Called()
+    await late.off("ok")
+    await late.is_off()
+    assert late.operator.record("w1").fall is not None
+    await late.wanted()
+    await late.restart()
+    # 20 s to go dark, 30 s to be believed, 60 s of min_off; 60 s to boot, 20 s for the GPUs, 5 s to settle.
+    assert 190 <= await late.bound() <= 215
+    assert late.operator.record("w1").fall is None
+
+
+async def test_where_no_kubelet_tells_of_a_reboot_the_time_of_the_call_is_waited_for() -> None:
+    late = Called(tells=False)
+    await late.off("ok")
+    await late.is_off()
+    await late.wanted()
+    assert 600 <= await late.bound() <= 620
+
+
+@pytest.mark.parametrize("met", ["busy", "lost"])
+async def test_a_reboot_proves_nothing_where_more_than_one_call_was_made(met: str) -> None:
+    late = Called()
+    await late.off(met, "ok")
+    while len(late.world.room.calls) < 2:
+        await late.run(1)
+    late.acts(400.0)
+    await late.is_off()
+    await late.wanted()
+    await late.run(450)
+    assert late.world.room.broken == []
+
+
+async def test_a_reboot_of_its_own_proves_nothing() -> None:
+    late = Called()
+    await late.off("nothing")
+    late.acts(500.0)
+    late.world.town.lose("w1")
+    await late.run(20)
+    late.box.since = (
+        late.world.time.now
+    )  # it has rebooted, is back before it is believed to be off, and stumbles
+    late.comes_back()
+    late.world.town.nodes["w1"] = replace(late.world.town.nodes["w1"], boot=late.box.boot_id)
+    await late.run(5)
+    late.world.town.lose("w1")
+    await late.is_off()
+    await late.wanted()
+    late.comes_back()
+    await late.run(600)
+    assert late.world.room.broken == []
 
 
 async def test_a_refused_call_leaves_nothing_to_wait_for() -> None:
@@ -163,33 +304,61 @@ async def test_a_refused_call_leaves_nothing_to_wait_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "left"),
+    ("calls", "spent"),
     [
-        ([(True, True)], False),
-        ([(True, False)], True),  # unheard: it may arrive yet
-        ([(True, False), (True, True)], True),  # what it did may be the other's work
-        ([(False, True)], True),  # its Node was silent already
-        ([(False, True), (True, True)], True),  # the first may wait behind the second
-        ([(True, True), (False, True)], False),  # repeated when it had gone dark
+        ([("a", True)], True),
+        ([("a", False)], False),  # unheard: it may arrive yet
+        ([("a", False), ("a", True)], False),  # what it did may be the other's work
+        ([("a", True), ("a", True)], False),  # the second may wait behind the first
+        ([("a", True), ("", True)], False),  # also when it had gone dark by then
+        ([("", True)], False),  # its Node was silent already
+        ([("", True), ("a", True)], False),
     ],
 )
-def test_what_is_left_to_wait_for_when_we_ask_for_the_machine(
-    calls: list[tuple[bool, bool]], left: bool
-) -> None:
+def test_what_a_reboot_that_was_asked_for_proves(calls: list[tuple[str, bool]], spent: bool) -> None:
     fall = None
-    for number, (ready, heard) in enumerate(calls):
+    for number, (boot, heard) in enumerate(calls):
         before, now = fall, 100.0 + number
-        fall = called(before, now, now + 600.0, ready=ready)
+        fall = called(before, now, now + 600.0, make_node("w1", 0.0, ready=bool(boot), boot=boot))
         if heard:
             fall = answered(Switched(name="w1", fall=fall), before)
-    found = unspent(Switched(name="w1", fall=fall))
-    assert (found is not None) is left
-    assert found is None or (found.since, found.until) == (100.0, 699.0 + len(calls))
+    asked = Switched(name="w1", power=Power.RISING, call="c", called_at=200.0, fall=fall)
+    left = rebooted(asked, make_node("w1", 0.0, boot="b")).fall
+    assert (left is None) is spent
+    assert left is None or left.until == 699.0 + len(calls)
+
+
+@pytest.mark.parametrize(
+    ("fields", "boot"),
+    [
+        ({"called_at": 200.0}, "a"),  # it was never off: if it reboots now, then by itself
+        ({"power": Power.OFF}, "a"),
+        ({"called_at": 200.0}, ""),  # nobody says
+        ({"call": ""}, "b"),  # nobody asked for it
+        ({}, "b"),  # before we have called
+        ({"power": Power.OFF}, "b"),
+        ({"power": Power.FALLING, "called_at": 200.0}, "b"),
+    ],
+)
+def test_what_proves_nothing_of_a_call(fields: dict[str, object], boot: str) -> None:
+    fall = Fall(since=100.0, until=700.0, lit=True, boot="a")
+    record = replace(Switched(name="w1", power=Power.RISING, call="c", fall=fall), **fields)
+    after = rebooted(record, make_node("w1", 0.0, boot=boot))
+    assert after.fall is not None
+    assert after.fall.until == 700.0
+    again = replace(after, power=Power.RISING, call="c", called_at=300.0)
+    assert (rebooted(again, make_node("w1", 0.0, boot="b")).fall is None) is (boot == "")
+
+
+def test_before_it_goes_dark_its_boot_says_nothing_yet() -> None:
+    fall = Fall(since=100.0, until=700.0, lit=True, boot="a")
+    record = Switched(name="w1", power=Power.FALLING, call="c", called_at=100.0, fall=fall)
+    assert rebooted(record, make_node("w1", 0.0, boot="a")) == record
 
 
 def test_a_later_call_that_may_take_less_time_shortens_nothing() -> None:
-    first = called(None, 100.0, 700.0, ready=False)
-    assert called(first, 110.0, 140.0, ready=True).until == 700.0
+    first = called(None, 100.0, 700.0, None)
+    assert called(first, 110.0, 140.0, make_node("w1", 0.0)).until == 700.0
 
 
 @pytest.mark.parametrize(
@@ -204,6 +373,19 @@ def test_it_is_over_in_its_time_also_when_the_clock_is_set_back(now: float, fall
     assert dated(Switched(name="w1", fall=Fall(since=100.0, until=700.0)), now).fall == fall
 
 
+@pytest.mark.parametrize("back", [1.0, 500.0, 3600.0, 30 * 3600.0])
+def test_many_calls_are_over_in_the_time_of_one_also_when_the_clock_is_set_back(back: float) -> None:
+    fall, now = None, 1_800_000_000.0
+    for _ in range(150):
+        now += 590.0
+        fall = called(dated(Switched(name="w1", fall=fall), now).fall, now, now + 600.0, None)
+    now -= back
+    after = dated(Switched(name="w1", fall=fall), now).fall
+    assert after is not None
+    assert after.until - now == 600.0
+    assert called(after, now, now + 600.0, None).until - now == 600.0
+
+
 def test_one_that_never_was_on_is_not_on_because_it_cannot_be_switched_off() -> None:
     rising = kept(Switched(name="w1", power=Power.FALLING, called_at=5.0), 10.0)
     assert (rising.power, rising.call, rising.wanted_at) == (Power.RISING, "", 10.0)
@@ -215,3 +397,23 @@ def test_one_that_never_was_on_is_not_on_because_it_cannot_be_switched_off() -> 
 def test_while_a_call_may_act_the_node_is_closed(power: Power) -> None:
     record = Switched(name="w1", power=power, fall=Fall(since=0.0, until=600.0))
     assert taint_wanted(record, Seen(), 599.0) is True
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_somebody_switches_on_again_at_once_is_not_called_off_again(asked: bool) -> None:
+    """Before its Node was silent for long enough, or its endpoint said that it is off."""
+    late = Called(asked=asked, boot=20.0)
+    world = late.world
+    await late.off("ok")
+    world.room.answers = False
+    await late.run(25)
+    assert (late.box.power, world.town.nodes["w1"].ready) == ("off", False)
+    world.room.press("w1", True)
+    await late.run(25)
+    record = late.operator.record("w1")
+    assert (record.power, record.reason) == (Power.RISING, Reason.SWITCHED_BY_HAND)
+    assert world.town.nodes["w1"].has_taint(*HARD)
+    await late.run(1400)
+    assert len(world.room.wishes(False)) == 1
+    assert late.operator.power("w1") is Power.ON
+    assert not world.town.nodes["w1"].has_taint(*HARD)

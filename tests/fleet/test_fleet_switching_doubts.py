@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
+from controller.domain.outcome import Refused
 from controller.domain.policy import Deadlines
+from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.switching.lever import Lever
@@ -188,3 +190,146 @@ async def test_a_pod_waits_no_quarter_of_an_hour_for_one_that_a_late_call_has_en
         await world.run(operator, 5)
         waited += 5
     assert waited < 700, waited
+
+
+async def test_one_that_failed_and_leaves_the_settings_while_it_is_drained_loses_no_further_pod() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    for name in ("web", "api"):
+        world.town.add_pod(name, gpus=0, node="w1", owner_kind="ReplicaSet")
+    node = world.town.nodes["w1"]
+    world.room.boxes["w1"].gpus = 0  # they fell off the bus
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 0})
+    operator.hands.faults["evict"] = [Refused(Reason.PDB, "its budget allows none")] * 6
+    await world.wait_for(operator, "w1", Power.DRAINING, step=1.0)
+    while not operator.hands.did("evict"):
+        await world.run(operator, 1, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 120, step=1.0)
+    assert {"default/web", "default/api"} <= world.town.pods.keys()
+    assert world.room.calls == []
+
+
+async def test_one_that_was_called_off_in_vain_is_called_again_although_something_settled_there() -> None:
+    """A pod without GPUs that tolerates everything, and is no daemon: after the first call nothing asks it to leave."""
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    world.room.faults["w1"] = ["nothing"]
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    assert operator.record("w1").drain_at
+    world.town.add_pod("agent", gpus=0, node="w1", owner_kind="ReplicaSet")
+    await world.run(operator, 600)
+    assert len(world.room.wishes(False)) == 2, operator.record("w1")
+    assert operator.power("w1") is Power.OFF
+
+
+async def test_one_that_was_called_off_in_vain_is_not_called_again_from_under_work() -> None:
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    world.room.faults["w1"] = ["nothing"]
+    while not world.room.calls:
+        await world.run(operator, 1, step=1.0)
+    world.town.work = 1e5
+    world.town.add_pod("train", node="w1")
+    await world.run(operator, 600)
+    assert len(world.room.wishes(False)) == 1
+    assert world.room.broken == []
+
+
+async def test_a_pod_that_comes_while_credentials_are_read_stops_the_call() -> None:
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.reading = 10.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    await world.run(operator, 5, step=1.0)
+    assert world.room.calls == []
+    world.town.work = 30.0
+    pod = world.town.add_pod("train", node="w1")  # it was bound in the moment of the taint
+    world.town.bound_at[pod.key] = world.time.now
+    await world.run(operator, 20, step=1.0)
+    assert world.room.broken == []
+    assert world.room.calls == []
+    await world.wait_for(operator, "w1", Power.OFF)
+
+
+async def test_one_that_was_taken_back_while_credentials_are_read_is_not_written_to() -> None:
+    """Its Node went dark and was believed to be off, and a wish to switch it on has come meanwhile."""
+    world = Cabinet(switch("w1", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.reading = 200.0
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    operator.fleet.policy = replace(operator.fleet.policy, switches=())
+    await world.run(operator, 5, step=1.0)
+    operator.fleet.policy = world.policy
+    await world.run(operator, 250, step=1.0)
+    record = operator.record("w1")
+    assert (world.room.calls, record.fall, record.unsure) == ([], None, False)
+
+
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("fault", ["busy", "unheard", "dies"])
+async def test_silence_is_no_proof_where_no_call_was_acknowledged(fault: str, node: bool) -> None:
+    """It was called on, its Node never showed that, and no call that switches it off is ever answered."""
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0))
+    box = world.room.add("w1", 1, node=node, boots=False)
+    operator = world.begin()
+    await world.run(operator, 10)
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["ok", *[fault] * 13]
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    del world.town.pods[pod.key]
+    while operator.hands.dead or operator.power("w1") is not Power.OFF:
+        if operator.hands.dead:
+            operator = world.begin()
+        await world.run(operator, 1, step=1.0)
+        assert world.time.now < 1_800_003_000
+    assert world.room.faults["w1"] == []
+    assert box.power in ("stopping", "off")
+    if fault != "dies":
+        assert len(world.room.wishes(False)) == 3  # each time with another key, five times with each
+
+
+@pytest.mark.parametrize(("lit", "tries"), [(False, 1), (True, 1), (False, 5)])
+async def test_a_call_that_was_stored_and_never_made_switches_nothing_off(lit: bool, tries: int) -> None:
+    """Whoever led before ended between the two."""
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    world.room.add("w1", 1, power="on")
+    before = world.begin()
+    await world.wait_for(before, "w1", Power.ON)
+    now = world.time.now
+    fall = Fall(since=now, until=now + 120.0, lit=lit, lost=True)
+    stored = replace(
+        before.record("w1"), power=Power.FALLING, call="calloff", called_at=now, unsure=True, tries=tries, fall=fall
+    )  # fmt: skip
+    before.ledger.put_switched(stored)
+    await before.ledger.flush()
+    await before.die()
+    world.town.lose("w1")  # the network alone
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.OFF, step=1.0)
+    assert world.room.boxes["w1"].power in ("stopping", "off")
+    (key,) = world.room.wishes(False)
+    assert key == ("calloff-off" if tries == 1 else "calloff-1-off")
+
+
+@pytest.mark.parametrize("told", ["", "on", "off"])
+@pytest.mark.parametrize("fall", [None, Fall(since=100.0, until=220.0, lost=True)])
+def test_without_an_answer_only_the_endpoint_itself_says_that_it_is_off(fall: Fall | None, told: str) -> None:
+    record = Switched(
+        name="w1", power=Power.FALLING, call="c", called_at=100.0, unsure=True, tries=5, down_at=90.0, fall=fall
+    )  # fmt: skip
+    which = switch("w1", off_within=120.0, asked=bool(told))
+    early = step(record, Seen(told=told), which, Deadlines(), 219.0)
+    late = step(record, Seen(told=told), which, Deadlines(), 221.0)
+    if told == "off":
+        assert early.power is Power.OFF
+        return
+    assert (early.power, early.call_id, early.called_at) == (Power.FALLING, "c", 100.0)
+    assert (late.power, late.call_id, late.called_at) == (Power.FALLING, "c-1", 0.0)

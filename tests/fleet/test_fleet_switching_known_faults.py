@@ -13,8 +13,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from controller.cloud.protocol import Send
 from controller.cluster.decode import Decoder
 from controller.domain.kube import DisruptionBudget, Selector, Taint
+from controller.domain.outcome import Outcome
 from controller.domain.reason import Reason
 from controller.domain.switching import Power
 from tests.fleet.fakes import make_node
@@ -233,14 +235,19 @@ async def test_18_gpus_of_a_node_that_is_not_ready_are_not_free() -> None:
 async def test_19_an_endpoint_that_hangs_keeps_no_other_machine_waiting() -> None:
     world, operator = await room(1, 1)
     hung = asyncio.Event()
-    real = operator.means.endpoints.switch
+    real = operator.means.endpoints.prepare
 
-    async def hangs(machine: str, on: bool, key: str) -> Any:
-        if machine == "w0":
-            await hung.wait()
-        return await real(machine, on, key)
+    async def prepare(machine: str, on: bool) -> Send:
+        send = await real(machine, on)
 
-    operator.means.endpoints.switch = hangs  # type: ignore[method-assign]
+        async def hangs(key: str) -> Outcome:
+            if machine == "w0":
+                await hung.wait()
+            return await send(key)
+
+        return hangs
+
+    operator.means.endpoints.prepare = prepare  # type: ignore[method-assign]
     world.town.add_pod("a")
     world.town.add_pod("b")
     await world.run(operator, 120)

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from controller.domain.switching import Power
 from controller.fleet.ledger import LedgerError
-from tests.fleet.fakes import make_node
 from tests.fleet.power import ENDS, FAULTS, Cabinet, Call, Operator, switch
 
 ON_WITHIN = 240.0
@@ -46,12 +45,18 @@ class Life:
         self.room, self.town, self.time = self.world.room, self.world.town, self.world.time
         self.town.work = 90.0
         for name in names:
-            self.room.add(name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8)
+            self.room.add(
+                name, 1, power=self.rng.choice(["off", "off", "on"]), node=self.rng.random() < 0.8,
+                tells=self.rng.random() < 0.8,
+            )  # fmt: skip
         self.room.before = self._judge
+        self.room.usually = self.rng.choice(["ok", "ok", "queued"])
+        self.room.delay = 110.0
         self.operator: Operator = self.world.begin()
         self.former: list[Operator] = []  # who led before, with what they had under way
         self.pods = 0
         self.left: dict[str, float] = {}  # when a machine left the settings
+        self.silent: dict[str, float] = {}  # machines whose network is away, and until when
 
     def _judge(self, call: Call) -> None:
         room = self.room
@@ -77,7 +82,21 @@ class Life:
         keys = [call.key for call in self.room.calls if call.name == name and call.on]
         return next((call.at for call in self.room.calls if keys and call.key == keys[-1]), 0.0)
 
+    def _blink(self) -> None:
+        """A Node is silent for a while, though its machine runs; most often while a call waits to act."""
+        for name, box in self.room.boxes.items():
+            node, waits = self.town.nodes.get(name), box.due and not box.due_on
+            if node is None:
+                self.silent.pop(name, None)
+            elif name not in self.silent and node.ready and self.rng.random() < (0.2 if waits else 0.002):
+                self.town.lose(name)
+                self.silent[name] = self.time.now + self.rng.choice([20.0, 40.0, 60.0])
+            elif self.time.now >= self.silent.get(name, float("inf")):
+                del self.silent[name]
+                self.town.nodes[name] = replace(node, ready=box.power == "on")
+
     async def happen(self) -> None:
+        self._blink()
         rng, room, town = self.rng, self.room, self.town
         chance = rng.random()
         name = rng.choice(list(room.boxes))
@@ -167,6 +186,7 @@ class Life:
 
     async def calm(self) -> None:
         self.room.faults.clear()
+        self.room.usually = "ok"
         self.room.answers = True
         self.operator.hands.not_shown_yet.clear()
         self.operator.hands.kill = None
@@ -176,9 +196,10 @@ class Life:
         self.former.clear()
         for box in self.room.boxes.values():
             box.boots = box.stops = True
-            if box.power == "on":  # one whose Node was deleted registers when its kubelet starts again
-                known = self.town.nodes.get(box.name) or make_node(box.name, self.time.now)
+            if box.power == "on" and (known := self.town.nodes.get(box.name)) is not None:
                 self.town.nodes[box.name] = replace(known, ready=True)
+            elif box.power == "on":  # its Node was deleted, and registers when its kubelet starts again
+                box.power = "booting"
             if box.power == "booting":
                 box.since = self.time.now
         for _ in range(900):

@@ -18,6 +18,7 @@ class Rack:
     def __init__(self, stage: Stage, power: PowerServer, gpus: Mapping[str, int]) -> None:
         self.stage, self.power, self.gpus = stage, power, gpus
         self.boot = self.stop = 0.0  # seconds until its Node shows what was done
+        self.boots = 0
         self.broken: list[str] = []
         self.ready: set[str] = set()
         self._loop = asyncio.get_running_loop()
@@ -42,8 +43,11 @@ class Rack:
     async def set(self, name: str, on: bool) -> None:
         gpus = {"nvidia.com/gpu": str(self.gpus[name] if on else 0)}
         ready = {"type": "Ready", "status": "True" if on else "Unknown", "reason": "Kubelet"}
-        body = {"status": {"conditions": [ready], "capacity": gpus, "allocatable": gpus}}
-        await self.stage.patch(READY.format(name), body)
+        body: dict[str, Any] = {"conditions": [ready], "capacity": gpus, "allocatable": gpus}
+        if on:
+            self.boots += 1
+            body["nodeInfo"] = {"bootID": f"boot-{self.boots}"}
+        await self.stage.patch(READY.format(name), {"status": body})
         (self.ready.add if on else self.ready.discard)(name)
 
     def _run(self, work: Any) -> Any:

@@ -1,7 +1,8 @@
 """Power endpoints over HTTP: one call each, without repetition, and what came of it.
 
-A connection is never used twice: a server that closes an idle one leaves in doubt whether a call was read. Redirects
-are not followed, since credentials would go along. Certificates are read again when they change.
+A connection is never used twice: a server that closes an idle one leaves in doubt whether a call was read. For the same
+reason the library is kept from repeating a call whose connection broke, as it does with methods that are idempotent by
+name. Redirects are not followed, since credentials would go along. Certificates are read again when they change.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from controller.cloud.protocol import Send
 from controller.cloud.webhook.calls import Keys, Request, Target, outcome_of, power_of, to_ask, to_switch
 from controller.domain.outcome import Outcome, Refused, Unknown
 from controller.domain.reason import Reason
@@ -56,27 +59,30 @@ class HttpEndpoints:
         self._sources = sources
         self._clock = clock
         self._contexts: dict[tuple[str, str, str], ssl.SSLContext] = {}
-        self._session: aiohttp.ClientSession | None = None
 
-    async def switch(self, machine: str, on: bool, key: str) -> Outcome:
+    async def prepare(self, machine: str, on: bool) -> Send:
         target = self._targets.get(machine)
         if target is None:  # the settings have changed under a call
-            return Refused(Reason.UNAVAILABLE, f"{machine} is no longer in the settings")
-        where = _host(target.on if on else target.off)
+            return _refused(f"{machine} is no longer in the settings")
         try:
             keys, context = await self._prepared(machine)
         except Unreadable as error:
-            return Refused(Reason.UNAVAILABLE, str(error))
-        request = to_switch(target, on, key, keys, self._clock())
-        try:
-            async with self._send(target, request, context) as answer:
-                return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
-        except _NOT_SENT as error:
-            return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
-        except TimeoutError:
-            return Unknown(f"{where} did not answer within {target.way.timeout:g} s")
-        except (aiohttp.ClientError, OSError) as error:
-            return Unknown(f"{where} broke off ({_words(error)})")
+            return _refused(str(error))
+        where = _host(target.on if on else target.off)
+
+        async def send(key: str) -> Outcome:
+            request = to_switch(target, on, key, keys, self._clock())
+            try:
+                async with _sent(target, request, context) as answer:
+                    return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
+            except _NOT_SENT as error:
+                return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
+            except TimeoutError:
+                return Unknown(f"{where} did not answer within {target.way.timeout:g} s")
+            except (aiohttp.ClientError, OSError) as error:
+                return Unknown(f"{where} broke off ({_words(error)})")
+
+        return send
 
     async def ask(self, machine: str) -> str:
         target = self._targets.get(machine)
@@ -85,7 +91,7 @@ class HttpEndpoints:
         try:
             keys, context = await self._prepared(machine)
             request = to_ask(target, keys, self._clock())
-            async with self._send(target, request, context) as answer:
+            async with _sent(target, request, context) as answer:
                 if answer.status != 200:
                     log.info("status endpoint", extra={"machine": machine, "status": answer.status})
                     return ""
@@ -94,31 +100,6 @@ class HttpEndpoints:
         except (Unreadable, aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
             log.info("status endpoint", extra={"machine": machine, "error": _words(error)})
             return ""
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _send(
-        self, target: Target, request: Request, context: ssl.SSLContext | None
-    ) -> aiohttp.client._RequestContextManager:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True, limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-            )
-        way = target.way
-        return self._session.request(
-            request.method,
-            request.url,
-            data=request.body or None,
-            headers=request.headers,
-            allow_redirects=False,
-            ssl=context if context is not None else True,
-            server_hostname=(way.server_name or None) if request.url.startswith("https") else None,
-            timeout=aiohttp.ClientTimeout(total=way.timeout, sock_connect=way.timeout * 0.8),
-        )
 
     async def _prepared(self, machine: str) -> tuple[Keys, ssl.SSLContext | None]:
         sources = self._sources.get(machine, Sources())
@@ -139,6 +120,52 @@ class HttpEndpoints:
             self._contexts.clear()
             self._contexts[parts] = await asyncio.to_thread(_context, *parts)
         return keys, self._contexts[parts]
+
+
+def _refused(why: str) -> Send:
+    async def send(_key: str) -> Outcome:
+        return Refused(Reason.UNAVAILABLE, why)
+
+    return send
+
+
+class _BrokenOff(aiohttp.ClientError):
+    """A connection that broke when a call may have been read."""
+
+
+async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """The library repeats after the errors that are hidden here, and after no other."""
+    try:
+        return await handler(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _BrokenOff(_words(error)) from error
+
+
+@asynccontextmanager
+async def _sent(
+    target: Target, request: Request, context: ssl.SSLContext | None
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    way = target.way
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        middlewares=(_once,),
+    )
+    call = session.request(
+        request.method,
+        request.url,
+        data=request.body or None,
+        headers=request.headers,
+        allow_redirects=False,
+        ssl=context if context is not None else True,
+        server_hostname=(way.server_name or None) if request.url.startswith("https") else None,
+        timeout=aiohttp.ClientTimeout(total=way.timeout, sock_connect=way.timeout * 0.8),
+    )
+    async with session, call as answer:
+        yield answer
 
 
 async def _whole(content: aiohttp.StreamReader) -> bytes:
@@ -182,7 +209,7 @@ def _host(url: str) -> str:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, Unreadable):
+    if isinstance(error, Unreadable | _BrokenOff):
         return str(error)
     if isinstance(error, UnicodeError):
         return "its name is none that can be looked up"

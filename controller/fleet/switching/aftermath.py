@@ -1,17 +1,18 @@
 """Calls to switch a machine off that may have their effect yet: what is remembered of them, and what follows.
 
-A power server may act minutes after it was asked, also when it never answered; and a Node that goes dark for a moment,
-or was dark before, tells nothing of what the call did. Until the last of them can have no effect any more no pod is
-bound to the machine, whatever becomes of it, and whether or not it still is in the settings. What a status endpoint says
-does not shorten that: an answer may be older than the call, and "off" does not say that no call is waiting. One thing
-does: every call was answered, the Node was Ready when it was called and has gone dark, and now we ask for the machine
-ourselves. A Node that comes back without being asked for was perhaps never off.
+A power server may act minutes after it was asked, also when it never answered; and a Node that goes dark, or was dark
+before, tells nothing of what the call did: its network may have been away. Until the last of them can have no effect
+any more no pod is bound to the machine, whatever becomes of it, and whether or not it still is in the settings. What a
+status endpoint says does not shorten that: an answer may be older than the call, and "off" does not say that no call is
+waiting. One thing does: there was one call, to a Node that was Ready, and it was answered; then we called the machine
+on again, and now its Node shows that it has rebooted. One that reboots without being asked for was perhaps never off.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.domain.kube import Node
 from controller.domain.switching import Fall, Power, Switched
 
 # A Node that stops being Ready for a moment is not off; kubelets miss a heartbeat now and then.
@@ -22,11 +23,12 @@ def may_fall(record: Switched, now: float) -> bool:
     return record.fall is not None and now < record.fall.until
 
 
-def called(before: Fall | None, now: float, until: float, *, ready: bool) -> Fall:
-    """A call is about to be made; it counts as unanswered until it is not. `ready`: the Node is."""
+def called(before: Fall | None, now: float, until: float, node: Node | None) -> Fall:
+    """A call is about to be made; it counts as unanswered until it is not. `node`: as it is seen now."""
+    lit = node is not None and node.ready
     if before is None:
-        return Fall(since=now, until=until, lit=ready, lost=True)
-    return replace(before, until=max(before.until, until), lost=True)
+        return Fall(since=now, until=until, lit=lit, lost=True, boot=node.boot if node and lit else "")
+    return replace(before, since=now, until=max(before.until, until), lost=True, boot="")
 
 
 def answered(record: Switched, before: Fall | None) -> Fall | None:
@@ -35,9 +37,16 @@ def answered(record: Switched, before: Fall | None) -> Fall | None:
     return fall if fall is None else replace(fall, lost=before is not None and before.lost)
 
 
-def unspent(record: Switched) -> Fall | None:
-    """What is left to wait for when its Node is dark and the machine is asked for."""
-    return None if record.fall is None or (record.fall.lit and not record.fall.lost) else record.fall
+def rebooted(record: Switched, node: Node) -> Switched:
+    """What its Node, which is Ready, says of the call: it has had its effect, or no reboot will ever prove it."""
+    fall = record.fall
+    if fall is None or not (fall.boot and node.boot):
+        return record
+    if node.boot == fall.boot:  # it is Ready still, or it was dark and never off
+        was_dark = record.power in (Power.OFF, Power.RISING)
+        return replace(record, fall=replace(fall, boot="")) if was_dark else record
+    asked = record.power is Power.RISING and record.call and record.called_at
+    return replace(record, fall=None if asked and not fall.lost else replace(fall, boot=""))
 
 
 def dated(record: Switched, now: float) -> Switched:

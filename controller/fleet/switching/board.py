@@ -23,7 +23,7 @@ from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
-from controller.fleet.switching.aftermath import dated, may_fall, unspent
+from controller.fleet.switching.aftermath import dated, may_fall
 from controller.fleet.switching.driven import lacking_marks
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
@@ -251,10 +251,9 @@ class Switchboard:
 
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
-        now, node = self._clock(), self._view.node(record.name)
+        now = self._clock()
         after = replace(
             record,
-            fall=record.fall if node is not None and node.ready else unspent(record),
             power=Power.RISING,
             call=self.turning.means.new_call(),
             again=0,

@@ -15,10 +15,9 @@ from controller.domain.kube import Node
 from controller.domain.policy import Pool
 from controller.domain.resources import GPU
 from controller.domain.switching import Switch, Switched
+from controller.fleet.dressing import awaits_identity
 from controller.planning.predict import gpu_resources
 
-# The cloud controller that takes this taint off sets the provider ID, too.
-_UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
 _SOME = "gpu"  # the label's value where nobody says which GPUs they are
 
 
@@ -42,5 +41,4 @@ def lacking_marks(switch: Switch, node: Node) -> tuple[dict[str, str], str]:
     """Labels and the provider ID to write."""
     value = gpu_label(switch, node.labels) if names.LABEL_GPU not in node.labels else ""
     labels = {names.LABEL_GPU: value} if value else {}
-    awaited = any(taint.key == _UNINITIALISED for taint in node.taints)
-    return labels, "" if node.provider_id or awaited else names.provider_id(switch.name)
+    return labels, "" if node.provider_id or awaits_identity(node) else names.provider_id(switch.name)

@@ -62,15 +62,18 @@ class Falling:
         record = self._by.record_in(switch.name, Power.DRAINING)
         if record is None:
             return
-        failed = record.reason in FAILURES
-        check = self._by.lead if failed else self._wanted_off(switch.name)
+        wanted = self._by.lead if record.reason in FAILURES else self._wanted_off(switch.name)
+
+        def check() -> None:
+            wanted()
+            if self._by.record_in(switch.name, Power.DRAINING) is None:
+                raise Grounded  # it has left the settings: nobody is evicted for it any more
+
         try:
             await self._by.removal.drain(policy, self._by.machine(switch), check, lambda _refusal: None)
             check()
         except CalledOff as stop:
             await self._keep(switch, stop.why)
-            return
-        if self._by.record_in(switch.name, Power.DRAINING) is None:
             return
         now = self._by.clock()
         await self._by.change(
@@ -88,7 +91,11 @@ class Falling:
                 record = await self._by.change(switch, call=self._by.new_call())
             if not record.drain_at:
                 await self._close(name)
-            calls_before = dated(record, self._by.clock()).fall
+            send = await self._by.endpoints.prepare(name, False)
+            here = self._same_wish(record)
+            if here is None:
+                return
+            record, calls_before = here, dated(here, self._by.clock()).fall
             try:
                 await self._last_look(policy, switch, record, calls_before)
             except CalledOff as stop:
@@ -100,7 +107,7 @@ class Falling:
                 raise
             if self._same_wish(record) is None:
                 return
-            outcome = await self._by.endpoints.switch(name, False, f"{record.call_id}-off")
+            outcome = await send(f"{record.call_id}-off")
             here = self._same_wish(record)
             if here is None:
                 return
@@ -131,13 +138,16 @@ class Falling:
     async def _last_look(
         self, policy: Policy, switch: Switch, record: Switched, calls_before: Fall | None
     ) -> None:
-        """A call is written down first, and the list is read last: nothing slow stands between it and the call."""
+        """A call is prepared and written down first, and the list is read last: nothing stands between it and the call."""
         name, now = switch.name, self._by.clock()
         check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
-        fall = called(calls_before, now, now + switch.off_within, ready=self._by.ready(name))
+        fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
-        if not record.drain_at and record.reason not in USELESS:  # whoever wants it off has drained it
+        drained_by_others = not record.drain_at and record.reason not in USELESS
+        if (
+            record.again or drained_by_others
+        ):  # it is going: only work stops that, whatever else settles there
             await self._by.removal.look_at_work(policy, self._by.machine(switch))
         else:
             await self._by.removal.last_look(policy, self._by.machine(switch))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
+from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Power, Switch, Switched
-from controller.fleet.switching.aftermath import DARK, dated, may_fall
+from controller.fleet.switching.aftermath import DARK, called, dated, may_fall, rebooted
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
@@ -25,6 +26,7 @@ PATIENCE = 120.0
 SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
+_CLOSING = (names.TAINT_DRAINING, names.TAINT_LEAVING)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
 
 
@@ -42,15 +44,27 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first(switch: Switch, seen: Seen, now: float) -> Switched:
-    """A machine that no record speaks of. Nothing was switched yet, so nobody's hand is suspected."""
+    """A machine that no record speaks of. Nothing was switched yet, so nobody's hand is suspected.
+
+    Where its Node is closed by us its record was lost, and a call may have gone out before.
+    """
+    closed = seen.node is not None and any(taint.key in _CLOSING for taint in seen.node.taints)
+    fall = called(None, now, now + switch.off_within, None) if closed else None
     if not seen.up:
-        return Switched(name=switch.name)
-    return Switched(name=switch.name, power=Power.RISING, wanted_at=now)
+        return Switched(name=switch.name, fall=fall)
+    return Switched(name=switch.name, power=Power.RISING, wanted_at=now, fall=fall)
 
 
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
     record = dated(_no_later_than(record, switch, limits, now), now)
+    if seen.up and seen.node is not None:
+        after = rebooted(record, seen.node)
+        if record.power is Power.FALLING and after is not record:
+            after = replace(
+                off(after, now), rose_at=0.0
+            )  # it went off, and somebody has switched it on again
+        record = after
     for _ in Power:
         after = _once(record, seen, switch, limits, now)
         if after == record:

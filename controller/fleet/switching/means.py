@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from controller.cloud.protocol import Endpoints
 from controller.cluster.protocol import Writer
 from controller.domain import names
-from controller.domain.kube import Taint
+from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
@@ -37,7 +37,7 @@ class Means:
     may_spend: Callable[[], bool]
     rng: random.Random
     limits: Deadlines
-    ready: Callable[[str], bool]  # whether the machine's Node was, when it was seen last
+    node: Callable[[str], Node | None]  # as it was seen last
     restored: Callable[[str], None] = lambda _name: None
     closing: Taint = HARD  # keeps pods off a machine that goes
 

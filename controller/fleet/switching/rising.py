@@ -31,6 +31,7 @@ class Rising:
         await self._by.ledger.flush()  # the wish is stored before anything is switched
         while True:
             told = await self._by.endpoints.ask(name) if switch.asked else ""
+            send = await self._by.endpoints.prepare(name, True)
             record = self._by.record_in(name, Power.RISING)
             if record is None or not self.is_to_call(switch, record):
                 return
@@ -44,7 +45,7 @@ class Rising:
             await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
             if not self._by.may_spend():
                 raise Grounded
-            outcome = await self._by.endpoints.switch(name, True, f"{record.call_id}-on")
+            outcome = await send(f"{record.call_id}-on")
             here = self._by.ledger.switched.get(name)
             if here is None or here.call != call or here.power is not Power.RISING:
                 return

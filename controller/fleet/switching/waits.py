@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from controller.domain import names
 from controller.domain.kube import Node
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, halts
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import DAY, Power, Stay, Switch, Switched
 
@@ -61,7 +61,7 @@ def hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -
         ),
         Stay(
             now + _HOLD
-            if node is not None and node.annotations.get(names.PAUSE) in ("scale-up", "all")
+            if node is not None and halts("scale-up", node.annotations.get(names.PAUSE, ""))
             else 0.0,
             Reason.PAUSED,
             f"its Node says {names.PAUSE}",
@@ -71,8 +71,8 @@ def hindrance(switch: Switch, record: Switched, node: Node | None, now: float) -
 
 
 def paused(policy: Policy, switch: Switch, node: Node | None, direction: str) -> bool:
-    marks = (policy.pause, switch.pause, node.annotations.get(names.PAUSE, "") if node is not None else "")
-    return any(mark in (direction, "all") for mark in marks)
+    said = node.annotations.get(names.PAUSE, "") if node is not None else ""
+    return halts(direction, policy.pause, switch.pause, said)
 
 
 def stays(switch: Switch, record: Switched, now: float) -> tuple[Stay, ...]:

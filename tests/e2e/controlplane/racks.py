@@ -91,6 +91,9 @@ class Rack:
         since = self._since.get(name, now)
         if on and now >= since + _BOOT and now >= self._beaten.get(name, 0.0) + _BEAT:
             self._register(name)
+            if name not in self._beaten:
+                boot = {"bootID": f"{name}-{since:.6f}"}
+                self._core.patch_node_status(name, {"status": {"nodeInfo": boot}})
             self._condition(name, "True", "KubeletReady")
             self._beaten[name] = now
         if on and name in self._beaten and name not in self._shown and now >= since + _BOOT + self._show:
