@@ -92,6 +92,8 @@ TAINT_IDLE = PREFIX + "idle"  # PreferNoSchedule
 TAINT_DRAINING = PREFIX + "draining"  # NoSchedule
 # Where cluster-autoscaler decides: it makes templates of living nodes, and leaves out taints of this prefix.
 TAINT_LEAVING = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-leaving"  # NoSchedule
+# The same for machines that go on working: with the other prefix it would count their nodes as not ready.
+TAINT_CLOSED = "status-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-closed"  # NoSchedule
 TAINT_STARTUP = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-joining"  # opt-in
 
 LEDGER_CONFIGMAP = "gpu-autoscaler-ledger"

@@ -263,8 +263,12 @@ class Fleet:
         for machine, after, seen in steps:
             if seen.node is not None:
                 self.flights.node_marks.dress(self.policy, after, seen.node)
-                closed = self._takes_no_more(after) or self.flights.may_yet_go(self.policy, after.intent)
-                self.flights.node_marks.close_off(after, seen.node, wanted=closed)
+                self.flights.node_marks.close_off(
+                    after,
+                    seen.node,
+                    shut=self._takes_no_more(after),
+                    may_go=self.flights.may_yet_go(self.policy, after.intent),
+                )
             if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
                 self.flights.lift_startup_taint(
                     machine

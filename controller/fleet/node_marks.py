@@ -15,7 +15,7 @@ from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
 from controller.fleet.dressing import awaits_identity, lacks
-from controller.fleet.removal import HARD
+from controller.fleet.removal import CLOSED, HARD
 from controller.fleet.tasks import Tasks
 
 # What was written is not seen at once: the watch lags behind.
@@ -36,13 +36,14 @@ class NodeMarks:
     ) -> None:
         """`closing` keeps pods off; `driven`: by somebody who knows machines by marks of their Nodes."""
         self._closing = closing
+        self._shut = CLOSED if driven else closing  # of one that works on, and takes nothing new
         self._driven = driven
         self._writer = writer
         self._tasks = tasks
         self._clock = clock
         self._may_act = may_act
         self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
-        self._closed_off: dict[str, tuple[float, bool]] = {}  # Nodes, by UID: when, and whether they were
+        self._closed_off: dict[str, tuple[float, tuple[Taint, ...]]] = {}  # Nodes, by UID: when, and by what
 
     def forget(self, node_uid: str) -> None:
         self._dressed.pop(node_uid, None)
@@ -71,23 +72,30 @@ class NodeMarks:
 
         self._tasks.start(f"dress {machine.name}", run)
 
-    def close_off(self, machine: Machine, node: Node, *, wanted: bool) -> None:
-        """No new pods on a ready machine, or again; one that is being removed has its own taints."""
-        closing = self._closing
-        tainted = node.has_taint(closing.key, closing.effect)
-        if machine.phase is not Phase.READY or machine.awaits_restoring or wanted is tainted:
+    def close_off(self, machine: Machine, node: Node, *, shut: bool, may_go: bool) -> None:
+        """No new pods on a ready machine, or again; one that is being removed has its own taints.
+
+        `shut`: nothing more is to run there; `may_go`: nobody knows whether it is being deleted.
+        """
+        ours = tuple(dict.fromkeys((self._closing, self._shut)))
+        wanted = tuple(
+            t for t in ours if (shut and t is self._shut) or (may_go and t is self._closing)
+        )
+        there = tuple(t for t in ours if node.has_taint(t.key, t.effect))
+        if machine.phase is not Phase.READY or machine.awaits_restoring or wanted == there:
             return
         if not self._may_act() or self._tasks.running(machine.name):
             return
-        at, known = self._closed_off.get(node.uid, (float("-inf"), not wanted))
-        if known is wanted and 0 <= self._clock() - at < _WATCH_LAG:
+        at, known = self._closed_off.get(node.uid, (float("-inf"), there))
+        if known == wanted and 0 <= self._clock() - at < _WATCH_LAG:
             return
 
         async def run() -> None:
             if not self._may_act():
                 return
+            add = tuple(t for t in wanted if t not in there)
             await self._writer.taint(
-                machine.name, add=(closing,) if wanted else (), remove=() if wanted else (closing,)
+                machine.name, add=add, remove=tuple(t for t in there if t not in wanted)
             )
             self._closed_off[node.uid] = (self._clock(), wanted)
 
