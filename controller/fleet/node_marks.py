@@ -78,9 +78,7 @@ class NodeMarks:
         `shut`: nothing more is to run there; `may_go`: nobody knows whether it is being deleted.
         """
         ours = tuple(dict.fromkeys((self._closing, self._shut)))
-        wanted = tuple(
-            t for t in ours if (shut and t is self._shut) or (may_go and t is self._closing)
-        )
+        wanted = tuple(t for t in ours if (shut and t is self._shut) or (may_go and t is self._closing))
         there = tuple(t for t in ours if node.has_taint(t.key, t.effect))
         if machine.phase is not Phase.READY or machine.awaits_restoring or wanted == there:
             return
@@ -94,9 +92,7 @@ class NodeMarks:
             if not self._may_act():
                 return
             add = tuple(t for t in wanted if t not in there)
-            await self._writer.taint(
-                machine.name, add=add, remove=tuple(t for t in there if t not in wanted)
-            )
+            await self._writer.taint(machine.name, add=add, remove=tuple(t for t in there if t not in wanted))
             self._closed_off[node.uid] = (self._clock(), wanted)
 
         self._tasks.start(f"close off {machine.name}", run)
