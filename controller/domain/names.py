@@ -96,6 +96,9 @@ TAINT_LEAVING = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-le
 TAINT_CLOSED = "status-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-closed"  # NoSchedule
 TAINT_STARTUP = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-joining"  # opt-in
 
+# Where cluster-autoscaler decides and knows nothing of such GPUs: the node is not ready to it before they are there.
+TAINT_GPUS_COME = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-gpus-come"  # PreferNoSchedule
+
 LEDGER_CONFIGMAP = "gpu-autoscaler-ledger"
 STATUS_CONFIGMAP = "gpu-autoscaler-status"
 STATUS_KEY = "status.json"

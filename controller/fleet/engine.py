@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
-from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
@@ -25,6 +24,7 @@ from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.account import Account
+from controller.fleet.dressing import over
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
@@ -269,10 +269,7 @@ class Fleet:
                     shut=self._takes_no_more(after),
                     may_go=self.flights.may_yet_go(self.policy, after.intent),
                 )
-            if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
-                self.flights.lift_startup_taint(
-                    machine
-                )  # it is known whose Node this is: that was its purpose
+                self.flights.lift(after, over(after, seen.node))
         for machine, extra in self._sightings.seconds(self.ledger.machines):
             self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
             price = price_of(self.policy, self.catalogue, extra)

@@ -108,7 +108,7 @@ async def test_what_only_the_planner_keeps_is_said_to_rest() -> None:
     ("more", "told"),
     [
         ({}, False),
-        ({"resources": {"nvidia.com/mig-1g.10gb": 7}}, True),
+        ({"resources": {"nvidia.com/mig-1g.10gb": 7}}, False),
         ({"resources": {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/gpu": 1}}, False),
         ({"resource_claims": "always"}, True),
     ],
