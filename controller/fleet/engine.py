@@ -260,7 +260,7 @@ class Fleet:
             self.flights.follow(self.policy, machine)
         switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()
         self.flights.idle_marks.follow({*(m.name for m in self.ledger.machines.values()), *switched})
-        for machine, after, seen in steps:
+        for _, after, seen in steps:
             if seen.node is not None:
                 self.flights.node_marks.dress(self.policy, after, seen.node)
                 self.flights.node_marks.close_off(
