@@ -45,7 +45,7 @@ class ExternalDriver:
         self.desk: Desk | None = None
         self.server: GrpcServer | None = None
         self._seat: Seat | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
     @property
@@ -91,16 +91,16 @@ class ExternalDriver:
     def decide(self, snapshot: Snapshot) -> Plan:
         """Nothing is decided here; every machine is explained."""
         self._failures.look(snapshot.machines)
-        if not self._warned:
-            self._warned = True
-            for reason, words in self._warnings(snapshot.policy):
+        for reason, words in self._warnings(snapshot.policy):
+            if words not in self._warned:
+                self._warned.add(words)
                 self._tell(reason, words)
         self._compare(snapshot)
         known = {machine.name: _why(machine) for machine in snapshot.machines}
         return Plan(machines=told_of_off(snapshot) | known)
 
     def _warnings(self, policy: Policy) -> list[tuple[str, str]]:
-        """What people are to know from the start."""
+        """What people are to know from the start, or once the settings are such."""
         found = []
         if self._is_open:
             words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
@@ -203,6 +203,10 @@ def _resting(policy: Policy) -> list[str]:
         "headroom": policy.headroom,
         "disruption.windows": policy.windows,
         "disruption.not_during": policy.not_during,
+        "planning.ignore_namespaces": policy.ignore_namespaces,
+        "planning.min_pod_age": policy.min_pod_age,
+        "billing.on_exhausted": policy.billing.drain_idle,
+        "pools[*].expire_after": any(pool.expire_after for pool in policy.pools),
     }
     return [key for key, value in kept.items() if value]
 

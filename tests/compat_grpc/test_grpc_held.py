@@ -11,7 +11,7 @@ from controller.domain import names
 from controller.domain.kube import Taint
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
-from controller.domain.policy import Headroom, NamespaceLimit
+from controller.domain.policy import Billing, Headroom, NamespaceLimit
 from controller.domain.reason import Reason
 from controller.fleet.switching.life import SPEAKS
 from tests.compat_grpc.generations import Client
@@ -102,6 +102,24 @@ async def test_what_only_the_planner_keeps_is_said_to_rest() -> None:
         told = [words for words in one.warnings if words.startswith("SettingsOfThePlannerRest")]
         assert len(told) == 1
         assert "namespaces, headroom: without effect while cluster-autoscaler decides" in told[0]
+
+
+async def test_so_it_is_with_settings_that_change_and_each_thing_is_told_once() -> None:
+    async with served(world(G)) as one:
+        await one.run(10)
+        assert not [words for words in one.warnings if words.startswith("SettingsOfThePlannerRest")]
+        one.controller.fleet.policy = replace(
+            one.world.policy,
+            pools=(replace(G, expire_after=86400.0),),
+            ignore_namespaces=("playground",),
+            min_pod_age=60.0,
+            billing=Billing(drain_idle=True),
+        )
+        await one.run(30)
+        (told,) = [words for words in one.warnings if words.startswith("SettingsOfThePlannerRest")]
+        keys = "planning.ignore_namespaces, planning.min_pod_age, billing.on_exhausted, pools[*].expire_after"
+        assert f": {keys}: without effect" in told
+        assert len([words for words in one.warnings if words.startswith("InsecureExternalGrpc")]) == 1
 
 
 @pytest.mark.parametrize(
