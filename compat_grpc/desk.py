@@ -228,9 +228,8 @@ class Desk:
             switch = self._served.get(group.id)
             face = self._faces().get(group.id)
             return gpu_label(switch, face.labels if face is not None else {}) if switch is not None else ""
-        pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
-        labelled = kind is not None and kind.gpus and not (pool is not None and pool.waits_by_taint)
-        return names.gpu_slug(kind.model) if kind is not None and labelled else ""
+        kind = self.groups.kind(group.instance_type)
+        return names.gpu_slug(kind.model) if kind is not None and kind.gpus and group.labelled else ""
 
     def price(self, group: Group) -> Decimal | None:
         if group.switched:
