@@ -31,6 +31,8 @@ from controller.planning.limits import RATE_WINDOW, Tally, holds_script
 
 _LOOK_AGAIN = 1.0  # seconds, until the next look whether an order may go out
 _NO_BRAKE = 10**9
+# What is over in a moment is waited for: it says nothing of the offer.
+_PASSING = (Reason.RATE_LIMITED, Reason.UNAVAILABLE, Reason.JOIN_UNPREPARED, Reason.UNKNOWN_OUTCOME)
 PLACE = tuple[str, str, str]  # pool, instance type, location
 
 
@@ -193,8 +195,8 @@ class Wheel:
                 if not self._is_next(machine):
                     pass
                 elif waited and (why := self._forbidden(machine)) is not None:
-                    refusal = Refused(why.code, why.message)
-                    if why.code is not Reason.RATE_LIMITED:  # which is over in a moment
+                    if why.code not in _PASSING:
+                        refusal = Refused(why.code, why.message)
                         other = self._elsewhere(machine, refusal)
                         if other is None:
                             return refusal

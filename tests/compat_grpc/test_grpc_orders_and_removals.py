@@ -144,6 +144,22 @@ async def test_what_waits_for_its_turn_is_not_ordered_where_the_one_before_was_j
         assert failed == ["no_capacity"] * 5
 
 
+@pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.JOIN_UNPREPARED])
+async def test_trouble_that_passes_is_waited_for(reason: Reason) -> None:
+    """One error of the cloud is no reason to give up on all that stand in line."""
+    place = world(replace(G, max=9), limits=Limits(launches_per_minute=2))
+    async with served(place) as one:
+        client = one.client()
+        one.hands.faults["create"] = [None, Refused(reason, "not now", retry_after=20.0)]
+        await client.NodeGroupIncreaseSize(id="g", delta=4)
+        await one.run(200, step=1)
+        assert len(place.account.orders) == 3
+        listed = (await client.NodeGroupNodes(id="g")).instances
+        assert [i.status.errorInfo.errorCode for i in listed if i.status.errorInfo.errorCode] == [
+            reason.value
+        ]
+
+
 async def test_what_waits_for_its_turn_is_ordered_in_the_other_market_where_the_first_is_sold_out() -> None:
     place = world(pool("g", market="prefer_spot"), limits=Limits(launches_per_minute=1))
     async with served(place) as one:
