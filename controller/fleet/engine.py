@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
+from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
@@ -337,7 +338,10 @@ class Fleet:
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
         if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
             self.refusals.add(offer_of(after), after.reason, after.note, now)
-        wished = self.flights.may_yet_go(self.policy, before.intent)  # nobody heard that it was granted
+        # Nobody heard that it was granted; or we died of it, and only its Node shows who asked.
+        wished = self.flights.may_yet_go(self.policy, before.intent) or (
+            seen.node is not None and seen.node.has_taint(names.CA_TO_BE_DELETED, "NoSchedule")
+        )
         vanished = after.reason is Reason.VANISHED is not before.reason
         if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
             self.refusals.add(offer_of(after), after.reason, after.note, now)

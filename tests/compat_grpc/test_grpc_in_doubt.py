@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from msgspec.structs import replace
+
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
@@ -74,3 +78,26 @@ async def test_a_machine_that_went_although_the_answer_was_lost_speaks_not_again
         await one.run(15)
         assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 0
         assert (await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+@pytest.mark.parametrize("tainted", [True, False])
+async def test_nor_does_one_that_went_while_the_server_died_where_its_node_shows_who_wanted_it_gone(
+    tainted: bool,
+) -> None:
+    """cluster-autoscaler marks the Node before it asks; else the market may have taken the machine."""
+    place = world(G)
+    async with served(place) as one:
+        machine = await ready(one)
+        if tainted:
+            node = place.town.nodes[machine.name]
+            mark = Taint(key="ToBeDeletedByClusterAutoscaler", effect="NoSchedule")
+            place.town.nodes[machine.name] = replace(node, taints=(*node.taints, mark))
+        one.hands.on_call["delete"] = lambda _: setattr(one.hands, "kill", (one.hands.count, "after"))
+        assert await delete(one, machine, timeout=1.0) != "OK"
+        assert one.hands.dead
+        assert not [i for i in place.account.alive() if i.state != "leaving"]
+    async with served(place) as one:
+        await one.run(15)
+        assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 0
+        code, words = await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1))
+        assert (code, "(vanished)" in words) == (("OK", False) if tainted else ("FAILED_PRECONDITION", True))
