@@ -17,7 +17,6 @@ from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.switched import Served
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Snapshot
@@ -66,7 +65,7 @@ class Desk:
         self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
         self._served = Served(wheel)
         self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
-        self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
+        self._prices: list[tuple[Resources, Decimal]] | None = None
 
     @property
     def policy(self) -> Policy:
@@ -240,13 +239,13 @@ class Desk:
             return None
         return prices.of_group(pool, group, self.fleet.catalogue, kind)
 
-    def priced(self) -> list[tuple[Pool, InstanceType, Decimal]]:
-        """Every group that can be bought from, with an hour of it."""
+    def priced(self) -> list[tuple[Resources, Decimal]]:
+        """What a machine of every group that can be bought from has, and an hour of it: asked for each pod that waits."""
         if self._prices is None:
             self._prices = []
             for group in self._roster.groups.values():
                 pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
                 price = self.price(group)
                 if pool is not None and kind is not None and price:
-                    self._prices.append((pool, kind, price))
+                    self._prices.append((allocatable_of(self.policy, pool, kind), price))
         return self._prices

@@ -313,7 +313,7 @@ class Servicer:
     ) -> wire.PricingPodPriceResponse:
         self._roster()
         needs = prices.requests_of(request.pod_bytes or request.pod)
-        price = prices.of_pod(self._desk.policy, self._desk.priced(), needs)
+        price = prices.of_pod(self._desk.priced(), needs)
         return wire.PricingPodPriceResponse(price=float(price * prices.hours(request)))
 
 
