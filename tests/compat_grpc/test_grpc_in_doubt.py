@@ -59,6 +59,26 @@ async def test_so_does_one_whose_delete_nobody_waits_for_any_more() -> None:
         assert not closed(one, machine)
 
 
+async def test_and_one_whose_caller_is_gone_in_the_middle_of_it() -> None:
+    """The next process of cluster-autoscaler takes off the taints of the last one before anything else."""
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        one.hands.gates["delete"] = asyncio.Event()
+        calling = asyncio.create_task(delete(one, machine))
+        while not one.hands.did("delete"):
+            await asyncio.sleep(0.01)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        for _ in range(500):
+            if closed(one, machine):
+                break
+            await asyncio.sleep(0.01)
+        assert closed(one, machine)
+        one.hands.gates.pop("delete").set()
+        await one.run(10)
+        assert not [i for i in one.world.account.alive() if i.state != "leaving"]
+
+
 async def test_a_delete_that_is_certainly_refused_closes_nothing() -> None:
     async with served(world(G)) as one:
         machine = await ready(one)
