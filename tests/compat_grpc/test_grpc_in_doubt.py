@@ -64,9 +64,11 @@ async def test_and_one_whose_caller_is_gone_in_the_middle_of_it() -> None:
     async with served(world(G)) as one:
         machine = await ready(one)
         one.hands.gates["delete"] = asyncio.Event()
+        asked = asyncio.Event()
+        one.hands.on_call["delete"] = lambda _: asked.set()
         calling = asyncio.create_task(delete(one, machine))
-        while not one.hands.did("delete"):
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(10):
+            await asked.wait()
         calling.cancel()
         await asyncio.gather(calling, return_exceptions=True)
         for _ in range(500):
