@@ -15,7 +15,7 @@ from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
 from controller.fleet.dressing import awaits_identity, lacks
-from controller.fleet.removal import CLOSED, HARD
+from controller.fleet.removal import CLOSED, HARD, UNSEEN
 from controller.fleet.tasks import Tasks
 
 # What was written is not seen at once: the watch lags behind.
@@ -43,7 +43,7 @@ class NodeMarks:
         self._clock = clock
         self._may_act = may_act
         self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
-        self._closed_off: dict[str, tuple[float, tuple[Taint, ...]]] = {}  # Nodes, by UID: when, and by what
+        self._closed_off: dict[str, tuple[float, set[Taint]]] = {}  # Nodes, by UID: when, and by what
 
     def forget(self, node_uid: str) -> None:
         self._dressed.pop(node_uid, None)
@@ -77,9 +77,9 @@ class NodeMarks:
 
         `shut`: nothing more is to run there; `may_go`: nobody knows whether it is being deleted.
         """
-        ours = tuple(dict.fromkeys((self._closing, self._shut)))
-        wanted = tuple(t for t in ours if (shut and t is self._shut) or (may_go and t is self._closing))
-        there = tuple(t for t in ours if node.has_taint(t.key, t.effect))
+        wanted = {taint for taint, due in ((self._shut, shut), (self._closing, may_go)) if due}
+        # Those of the other driver, too: nobody else would take them off after a change.
+        there = {taint for taint in (CLOSED, UNSEEN, HARD) if node.has_taint(taint.key, taint.effect)}
         if machine.phase is not Phase.READY or machine.awaits_restoring or wanted == there:
             return
         if not self._may_act() or self._tasks.running(machine.name):
@@ -91,8 +91,7 @@ class NodeMarks:
         async def run() -> None:
             if not self._may_act():
                 return
-            add = tuple(t for t in wanted if t not in there)
-            await self._writer.taint(machine.name, add=add, remove=tuple(t for t in there if t not in wanted))
+            await self._writer.taint(machine.name, add=(*(wanted - there),), remove=(*(there - wanted),))
             self._closed_off[node.uid] = (self._clock(), wanted)
 
         self._tasks.start(f"close off {machine.name}", run)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
-from controller.fleet.removal import CLOSED, UNSEEN
+from controller.fleet.removal import CLOSED, HARD, UNSEEN
 from tests.compat_grpc.scene import G, Served, served, world
 
 
@@ -82,6 +82,17 @@ async def test_a_taint_of_an_earlier_version_of_ours_goes() -> None:
         one.controller.fleet.policy = replace(one.world.policy, pools=())
         await one.run(30)
         assert ours(one, machine) == [CLOSED]
+
+
+async def test_so_do_those_of_the_planner_which_a_template_would_learn() -> None:
+    """It drained a removed pool before cluster-autoscaler took over, and the pool is back."""
+    async with served(world(G)) as one:
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        node = one.world.town.nodes[machine.name]
+        one.world.town.nodes[machine.name] = replace(node, taints=(*node.taints, HARD))
+        await one.run(30)
+        assert HARD not in one.world.town.nodes[machine.name].taints
 
 
 def ours(one: Served, machine: Machine) -> list[Taint]:
