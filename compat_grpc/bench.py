@@ -52,6 +52,8 @@ class _World:
 
     rebuilt = True
     version = 0
+    lever = None  # nothing is switched
+    driver_began = 0.0
 
     def __init__(self, machines: int, groups: int) -> None:
         self.policy = Policy(
@@ -62,7 +64,7 @@ class _World:
             ),
         )
         self.catalogue = Catalogue(at=0.0, offers=(Offer(type=_KIND, location="FIN-01", market="on-demand"),))
-        self.ledger, self.figures = self, {}  # type: ignore[var-annotated]
+        self.ledger, self.figures, self.switched = self, {}, {}  # type: ignore[var-annotated]
         made = [self._machine(n, f"p{n % groups}") for n in range(machines)]
         self._machines = tuple(made)
         self._nodes = tuple(Node(name=m.name, uid=m.name, provider_id=f"verda://{m.name}") for m in made)

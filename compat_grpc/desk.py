@@ -17,11 +17,12 @@ from compat_grpc.roster import Roster
 from compat_grpc.shortfalls import Shortfalls
 from compat_grpc.switched import Served
 from controller.domain import names
-from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
+from controller.domain.making import changed, made_with
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import Policy, Pool
+from controller.domain.remembering import remembered
 from controller.domain.resources import Resources
 from controller.domain.switching import Face, Power
 from controller.fleet.engine import Fleet
@@ -31,6 +32,7 @@ from controller.fleet.wheel import Wheel
 from controller.planning.planner import plan
 from controller.planning.predict import allocatable_of, labels_shown
 
+_SHAPES = {"image", "disk_gb", "join"}  # settings of a pool that make other nodes
 _NODE_GOES = 600.0  # seconds, in which the Node of a machine that is off is waited for
 _REMEMBERED = 20_000  # ids of machines that are gone
 _LEAST = Decimal("0.0001")  # an hour of a machine that costs nothing: prices are compared by dividing
@@ -66,7 +68,7 @@ class Desk:
         self._shown: Mapping[tuple[str, str], Mapping[str, str]] | None = None
         self._served = Served(wheel)
         self._past: dict[str, str] = {}  # names and instance ids of machines that were here -> their group
-        self._prices: list[tuple[Pool, InstanceType, Decimal]] | None = None
+        self._prices: list[tuple[Resources, Decimal]] | None = None
 
     @property
     def policy(self) -> Policy:
@@ -192,12 +194,15 @@ class Desk:
             kind = self.groups.kind(group.instance_type)
             if kind is not None:
                 seen = shown.get((group.pool, group.instance_type))
+                least = self._offered(group.id)
                 self._templates[group.id] = templates.template(
-                    self.policy, pool, group, kind, fleet.ledger.figures, seen, self._offered(group.id)
+                    self.policy, pool, group, kind, fleet.ledger.figures, seen, least
                 )
 
     def _offered(self, group_id: str) -> Resources:
-        return self._shortfalls.offered(group_id) if self._shortfalls is not None else {}
+        if self._shortfalls is None:
+            return {}
+        return self._shortfalls.offered(group_id, self._predicted(group_id))
 
     def shortfalls(self) -> list[str]:
         """Compare what ready nodes offer with what was predicted; what people are to be told of it."""
@@ -209,13 +214,21 @@ class Desk:
             for entry in roster.entries(group_id):
                 machine = entry.machine
                 node = self._nodes.get(machine.intent) if machine is not None else None
-                if machine is not None and machine.phase is Phase.READY and node is not None:
+                if machine is not None and node is not None and self._is_telling(machine):
                     nodes.setdefault(group_id, []).append(node)
-        before = {group_id: dict(self._offered(group_id)) for group_id in nodes}
-        told = self._shortfalls.look(nodes, {group_id: self._predicted(group_id) for group_id in nodes})
-        if before != {group_id: dict(self._offered(group_id)) for group_id in nodes}:
+        before = {group_id: self._offered(group_id) for group_id in roster.groups}
+        told = self._shortfalls.look(
+            nodes, {group_id: self._predicted(group_id) for group_id in roster.groups}
+        )
+        if before != {group_id: self._offered(group_id) for group_id in roster.groups}:
             self._templates.clear()
         return told
+
+    def _is_telling(self, machine: Machine) -> bool:
+        """It is ready, and made as the next one of its pool will be."""
+        pool = self.policy.pool(machine.pool)
+        others = changed(machine.made_with, _made_with(pool)) if pool is not None else []
+        return machine.phase is Phase.READY and not set(others) & _SHAPES
 
     def _predicted(self, group_id: str) -> Resources:
         group = self._roster.groups[group_id]
@@ -229,7 +242,7 @@ class Desk:
             face = self._faces().get(group.id)
             return gpu_label(switch, face.labels if face is not None else {}) if switch is not None else ""
         kind = self.groups.kind(group.instance_type)
-        return names.gpu_slug(kind.model) if kind is not None and kind.gpus else ""
+        return names.gpu_slug(kind.model) if kind is not None and kind.gpus and group.labelled else ""
 
     def price(self, group: Group) -> Decimal | None:
         if group.switched:
@@ -240,13 +253,16 @@ class Desk:
             return None
         return prices.of_group(pool, group, self.fleet.catalogue, kind)
 
-    def priced(self) -> list[tuple[Pool, InstanceType, Decimal]]:
-        """Every group that can be bought from, with an hour of it."""
+    def priced(self) -> list[tuple[Resources, Decimal]]:
+        """What a machine of every group that can be bought from has, and an hour of it: asked for each pod that waits."""
         if self._prices is None:
             self._prices = []
             for group in self._roster.groups.values():
                 pool, kind = self.policy.pool(group.pool), self.groups.kind(group.instance_type)
                 price = self.price(group)
                 if pool is not None and kind is not None and price:
-                    self._prices.append((pool, kind, price))
+                    self._prices.append((allocatable_of(self.policy, pool, kind), price))
         return self._prices
+
+
+_made_with = remembered(made_with, most=1000)  # one for each pool

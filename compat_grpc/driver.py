@@ -19,17 +19,16 @@ from compat_grpc.groups import objections
 from compat_grpc.servicer import Servicer
 from compat_grpc.serving import GrpcServer
 from compat_grpc.shortfalls import Shortfalls
+from compat_grpc.slices import shaped
 from compat_grpc.transport import Files, TlsError
 from controller.app.driver import Seat
 from controller.config.externalgrpc import ExternalGrpc
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Plan, Snapshot
-from controller.domain.policy import Policy, Pool
+from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.resources import GPU
 from controller.fleet.listener import Listener
 from controller.planning.own import told_of_off
-from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.grpc")
 
@@ -46,7 +45,7 @@ class ExternalDriver:
         self.desk: Desk | None = None
         self.server: GrpcServer | None = None
         self._seat: Seat | None = None
-        self._warned = False
+        self._warned: set[str] = set()
         self._tasks: set[asyncio.Task[object]] = set()
 
     @property
@@ -55,6 +54,9 @@ class ExternalDriver:
 
     def objections(self, policy: Policy) -> list[str]:
         return objections(policy)
+
+    def shaped(self, policy: Policy) -> Policy:
+        return shaped(policy)
 
     def take(self, seat: Seat) -> None:
         self._seat = seat
@@ -89,16 +91,16 @@ class ExternalDriver:
     def decide(self, snapshot: Snapshot) -> Plan:
         """Nothing is decided here; every machine is explained."""
         self._failures.look(snapshot.machines)
-        if not self._warned:
-            self._warned = True
-            for reason, words in self._warnings(snapshot.policy):
+        for reason, words in self._warnings(snapshot.policy):
+            if words not in self._warned:
+                self._warned.add(words)
                 self._tell(reason, words)
         self._compare(snapshot)
         known = {machine.name: _why(machine) for machine in snapshot.machines}
         return Plan(machines=told_of_off(snapshot) | known)
 
     def _warnings(self, policy: Policy) -> list[tuple[str, str]]:
-        """What people are to know from the start."""
+        """What people are to know from the start, or once the settings are such."""
         found = []
         if self._is_open:
             words = "cluster-autoscaler is served without client certificates: whoever reaches the port can buy machines"
@@ -117,10 +119,10 @@ class ExternalDriver:
                 "each pool's `max` and pauses hold"
             )
             found.append(("SettingsOfThePlannerRest", words))
-        sliced = [pool.name for pool in policy.pools if _without_whole_gpus(pool)]
-        if sliced:
+        claimed = [pool.name for pool in policy.pools if pool.resource_claims == "always"]
+        if claimed:
             words = (
-                f"pools {', '.join(sliced)}: their Nodes offer no whole GPUs (nvidia.com/gpu), and cluster-autoscaler never "
+                f"pools {', '.join(claimed)}: their Nodes offer no whole GPUs (nvidia.com/gpu), and cluster-autoscaler never "
                 "counts a Node that carries the GPU label as ready without them; where more than three are not ready, and 45 % "
                 "of all, it scales nothing any more"
             )
@@ -201,12 +203,12 @@ def _resting(policy: Policy) -> list[str]:
         "headroom": policy.headroom,
         "disruption.windows": policy.windows,
         "disruption.not_during": policy.not_during,
+        "planning.ignore_namespaces": policy.ignore_namespaces,
+        "planning.min_pod_age": policy.min_pod_age,
+        "billing.on_exhausted": policy.billing.drain_idle,
+        "pools[*].expire_after": any(pool.expire_after for pool in policy.pools),
     }
     return [key for key, value in kept.items() if value]
-
-
-def _without_whole_gpus(pool: Pool) -> bool:
-    return pool.resource_claims == "always" or not gpu_resources(pool, 1).get(GPU)
 
 
 def _why(machine: Machine) -> Explanation:

@@ -30,6 +30,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     max: int = 0
     configured: bool = True
     switched: bool = False  # one machine that is not bought
+    labelled: bool = True  # its nodes carry the GPU label, where they have GPUs
 
     @property
     def place(self) -> Place:
@@ -94,12 +95,18 @@ class Groups:
                     location=pool.locations[0],
                     min=pool.min,
                     max=pool.max,
+                    labelled=not pool.waits_by_taint,
                 )
                 continue
             for kind, location in sorted(self._on_sale(pool)):
                 group_id = long_id(pool.name, kind, location)
                 found[group_id] = Group(
-                    id=group_id, pool=pool.name, instance_type=kind, location=location, max=pool.max
+                    id=group_id,
+                    pool=pool.name,
+                    instance_type=kind,
+                    location=location,
+                    max=pool.max,
+                    labelled=not pool.waits_by_taint,
                 )
         return found | {s.name: of_switch(s) for s in policy.switches if s.delete_node}
 

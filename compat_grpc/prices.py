@@ -15,10 +15,9 @@ from compat_grpc.wire import externalgrpc_pb2 as wire
 from compat_grpc.wire import kube_pb2 as kube
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, InstanceType
-from controller.domain.policy import Policy, Pool
+from controller.domain.policy import Pool
 from controller.domain.quantity import QuantityError, scheduler_units
-from controller.domain.resources import add, maximum
-from controller.planning.predict import allocatable_of
+from controller.domain.resources import Resources, add, maximum
 
 _HOUR = Decimal(3600)
 
@@ -78,13 +77,10 @@ def _units(amounts: Mapping[str, kube.Quantity]) -> dict[str, int]:
     return found
 
 
-def of_pod(
-    policy: Policy, priced: Iterable[tuple[Pool, InstanceType, Decimal]], needs: Mapping[str, int]
-) -> Decimal:
+def of_pod(priced: Iterable[tuple[Resources, Decimal]], needs: Mapping[str, int]) -> Decimal:
     """An hour of it, by the cheapest machine that has everything it asks for; else by what there is."""
     best: tuple[bool, Decimal] | None = None
-    for pool, kind, price in priced:
-        there = allocatable_of(policy, pool, kind)
+    for there, price in priced:
         lacks = any(units and not there.get(name) for name, units in needs.items())
         shares = [Decimal(units) / there[name] for name, units in needs.items() if there.get(name)]
         rank = (lacks, price * max(shares, default=Decimal(0)))

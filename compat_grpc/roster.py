@@ -159,13 +159,16 @@ class Roster:
 
     def message(self, group: Group) -> wire.NodeGroup:
         """Its maximum is what the pool leaves to it: machines of its other groups, or on their way out, are paid too."""
-        target = self.target(group.id)
-        least = max(group.min, target) if self._held(group) else group.min
-        most = group.max
+        target, entries = self.target(group.id), self._of[group.id]
+        least, most = group.min, group.max
+        if self._held(
+            group
+        ):  # what could not be made goes all the same, and is no minimum that somebody fills
+            least = max(least, sum(1 for e in entries if e.counts and e.failure is None))
         if group.configured and not group.switched:
-            here = sum(1 for e in self._of[group.id] if e.counts and e.machine is not None)
-            elsewhere = self._costing.get(group.pool, 0) - here
-            most = max(target, group.min, group.max - elsewhere)
+            here = sum(1 for e in entries if e.counts and e.machine is not None)
+            most = max(group.min, group.max - (self._costing.get(group.pool, 0) - here))
+        most = max(target, most)
         return wire.NodeGroup(id=group.id, minSize=least, maxSize=most, debug=_words(group, target))
 
     def group_message(self, group_id: str) -> wire.NodeGroup:

@@ -194,8 +194,11 @@ class Servicer:
         entries = {entry.name: entry for entry in found if entry is not None}
         try:
             whys = await self._within(left, self._away(entries.values(), left))
-        except Refusal:
-            await self._given_up([entry.machine for entry in entries.values() if entry.machine is not None])
+        except (Refusal, asyncio.CancelledError) as end:
+            machines = [entry.machine for entry in entries.values() if entry.machine is not None]
+            closing = self._given_up(machines)
+            if isinstance(end, Refusal):  # else nobody is there any more
+                await asyncio.wait([closing], timeout=_MARGIN / 2)
             raise
         if whys:
             raise refused(whys[0])
@@ -223,12 +226,12 @@ class Servicer:
         answers = await asyncio.gather(*(self._one_away(entry, left) for entry in entries))
         return [why for why in answers if why is not None]
 
-    async def _given_up(self, machines: Iterable[Machine]) -> None:
+    def _given_up(self, machines: Iterable[Machine]) -> asyncio.Future[list[None]]:
         """The caller lets pods in again at once; a moment of what is left of its patience goes to that."""
         closing = asyncio.gather(*(self._desk.wheel.given_up(machine) for machine in machines))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-        await asyncio.wait([closing], timeout=_MARGIN / 2)
+        return closing
 
     async def _one_away(self, entry: Entry, left: Left) -> Explanation | None:
         desk = self._desk
@@ -313,7 +316,7 @@ class Servicer:
     ) -> wire.PricingPodPriceResponse:
         self._roster()
         needs = prices.requests_of(request.pod_bytes or request.pod)
-        price = prices.of_pod(self._desk.policy, self._desk.priced(), needs)
+        price = prices.of_pod(self._desk.priced(), needs)
         return wire.PricingPodPriceResponse(price=float(price * prices.hours(request)))
 
 

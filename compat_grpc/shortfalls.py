@@ -3,8 +3,9 @@
 cluster-autoscaler believes the template: a pod that fits it and not the node stays pending, and a machine is bought
 for it again and again, up to the maximum. So what ready nodes really offer is compared with the prediction; a group
 that falls short is told once and measured, and its template promises no more than its nodes have shown. The fleet
-remembers CPU, memory and pods of each type for good; this lasts while the process lives. GPUs are not judged here:
-a machine that lacks them has failed, and says nothing of the next one.
+remembers CPU, memory and pods of each type for good; this lasts while the process lives, and while the same is
+predicted: what machines of another type or with another disk had says nothing of the next one. GPUs are not judged
+here: a machine that lacks them has failed, and says nothing of the next one either.
 """
 
 from __future__ import annotations
@@ -29,16 +30,23 @@ class Shortfalls:
             ("group", "resource"),
             registry=registry,
         )
-        self._offered: dict[str, dict[str, int]] = {}  # by group: the least that its nodes offered
+        self._offered: dict[
+            str, dict[str, tuple[int, int]]
+        ] = {}  # by group: the least, and what was predicted
         self._told: set[tuple[str, str]] = set()
 
-    def offered(self, group_id: str) -> Resources:
-        """Less than was predicted; the template promises no more."""
-        return self._offered.get(group_id, {})
+    def offered(self, group_id: str, promised: Resources) -> Resources:
+        """Less than was predicted; the template promises no more. `promised`: what is predicted now."""
+        known = self._offered.get(group_id, {})
+        return {name: there for name, (there, units) in known.items() if promised.get(name) == units}
 
     def look(self, nodes: Mapping[str, Iterable[Node]], promised: Mapping[str, Resources]) -> list[str]:
-        """What is to be told; the ready nodes, and the prediction before any correction, by group."""
+        """What is to be told; the ready nodes, and the prediction before any correction, by group: of each there is."""
         told: list[str] = []
+        for group_id, known in list(self._offered.items()):
+            for name, (_, units) in list(known.items()):
+                if promised.get(group_id, {}).get(name) != units:
+                    self._as_promised(group_id, name)
         for group_id, those in nodes.items():
             prediction = promised.get(group_id, {})
             for name in JUDGED:
@@ -50,7 +58,7 @@ class Shortfalls:
                 if there >= units * (1 - _NEGLIGIBLE):
                     self._as_promised(group_id, name)
                     continue
-                self._offered.setdefault(group_id, {})[name] = there
+                self._offered.setdefault(group_id, {})[name] = (there, units)
                 self._gauge.labels(group_id, name).set(round(1 - there / units, 4))
                 if (group_id, name) not in self._told:
                     self._told.add((group_id, name))

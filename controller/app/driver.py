@@ -38,6 +38,9 @@ class Driver(Protocol):
     def objections(self, policy: Policy) -> list[str]:
         """What of the settings it cannot drive."""
 
+    def shaped(self, policy: Policy) -> Policy:
+        """The settings as they are to be read under it."""
+
     def take(self, seat: Seat) -> None: ...
 
     def decide(self, snapshot: Snapshot) -> Plan:

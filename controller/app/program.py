@@ -77,6 +77,7 @@ class Program:
         """`line` is the lease's own way to the API server; without one it shares `connection`. `driver` decides on
         sizes instead of the planner."""
         self.driver = driver
+        policy = driver.shaped(policy) if driver is not None else policy
         self._taints = (SOFT, HARD) if driver is None else (UNSEEN,)  # of machines that are drained
         self.loaded = loaded
         self.policy = policy
@@ -263,6 +264,7 @@ class Program:
         endpoints: Endpoints | None,
     ) -> None:
         """Other settings are in force from now on; what is under way ends as it was begun."""
+        policy = self.driver.shaped(policy) if self.driver is not None else policy
         policy = replace(policy, pause=self.loop.policy.pause)
         timing = _timing(loaded)
         self.loaded, self.policy = loaded, policy

@@ -92,7 +92,13 @@ TAINT_IDLE = PREFIX + "idle"  # PreferNoSchedule
 TAINT_DRAINING = PREFIX + "draining"  # NoSchedule
 # Where cluster-autoscaler decides: it makes templates of living nodes, and leaves out taints of this prefix.
 TAINT_LEAVING = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-leaving"  # NoSchedule
+# The same for machines that go on working: with the other prefix it would count their nodes as not ready.
+TAINT_CLOSED = "status-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-closed"  # NoSchedule
+CA_TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"  # its own, before it asks for the end of a machine
 TAINT_STARTUP = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-joining"  # opt-in
+
+# Where cluster-autoscaler decides and knows nothing of such GPUs: the node is not ready to it before they are there.
+TAINT_GPUS_COME = "ignore-taint.cluster-autoscaler.kubernetes.io/gpu-autoscaler-gpus-come"  # PreferNoSchedule
 
 LEDGER_CONFIGMAP = "gpu-autoscaler-ledger"
 STATUS_CONFIGMAP = "gpu-autoscaler-status"

@@ -65,6 +65,9 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True):
         "never"  # whether its machines serve claims for devices, not the plug-in: never | always
     )
     pause: str = ""  # scale-up | scale-down | all
+    waits_by_taint: bool = (
+        False  # a taint, and not the GPU label, says on its Nodes that their GPUs are still to come
+    )
     strategy: str = ""  # among its own machines; "": that of the policy
 
     def markets(self) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ from controller.fleet.scripts import ScriptRoom
 from controller.fleet.tasks import Tasks
 
 Again = tuple[Machine, InstanceType]
-Turn = Callable[[Callable[[], bool]], Awaitable[None]]  # waits; ends early once what it is given says so
+# Waits, and ends early once what it is given says so; or tells why it is not ordered after all.
+Turn = Callable[[Callable[[], bool]], Awaitable[Refused | None]]
 
 _OURS = (Reason.NOT_LEADER, Reason.VANISHED, Reason.WITHDRAWN)  # what we refused ourselves
 _ANYWHERE = (*_OURS, Reason.LIMIT_SCRIPTS)  # what another market would not help against
@@ -79,7 +80,7 @@ class Buying:
         again: Again | None = (machine, kind)
         try:
             if turn is not None:
-                await turn(lambda: machine.intent in self._withdrawn)
+                again = await self._waited(machine, kind, turn)
             while again is not None:
                 again = await self._try(policy, *again)
         finally:
@@ -87,6 +88,15 @@ class Buying:
             for known in (self._sent, self._withdrawn):
                 known.discard(machine.intent)
         await self._ledger.flush()
+
+    async def _waited(self, machine: Machine, kind: InstanceType, turn: Turn) -> Again | None:
+        """What is to be ordered now; None: nothing is any more, and that says nothing of the offer."""
+        refusal = await turn(lambda: machine.intent in self._withdrawn)
+        current = self._ledger.machines.get(machine.intent, machine)
+        if refusal is None:
+            return current, kind
+        self._given_up(current, refusal)
+        return None
 
     async def _try(self, policy: Policy, machine: Machine, kind: InstanceType) -> Again | None:
         self._sent.discard(machine.intent)
@@ -136,10 +146,13 @@ class Buying:
         if again is not None and machine.intent not in self._withdrawn:
             self._ledger.put(again[0])
             return again
+        self._given_up(current, refusal)
+        return None
+
+    def _given_up(self, machine: Machine, refusal: Refused) -> None:
         self._ledger.drop([machine.intent])
         if refusal.reason is not Reason.WITHDRAWN and machine.intent not in self._withdrawn:
-            self._listener.refused(current, refusal)
-        return None
+            self._listener.refused(machine, refusal)
 
     def drop_script(self, machine: Machine) -> None:
         """Once it has run, or was never needed. One that is left by accident is found by the sweep."""

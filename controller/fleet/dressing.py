@@ -17,6 +17,8 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy, Pool
 from controller.planning.predict import own_labels
 
+# Keeps nobody away: GPU daemons tolerate no other taints than their own.
+GPUS_COME = Taint(key=names.TAINT_GPUS_COME, effect="PreferNoSchedule")
 _STARTING = (Phase.JOINED, Phase.STARTED)
 # The cloud controller that takes this taint off sets the provider ID, too.
 _UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
@@ -25,6 +27,18 @@ _UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
 def awaits_identity(node: Node) -> bool:
     """Whether somebody else is about to say which machine it is."""
     return any(taint.key == _UNINITIALISED for taint in node.taints)
+
+
+def taints_at_start(pool: Pool) -> tuple[Taint, ...]:
+    """What a machine of the pool registers with."""
+    startup = (Taint(key=names.TAINT_STARTUP),) if pool.startup_taint else ()
+    return (*pool.taints, *startup, *((GPUS_COME,) if pool.waits_by_taint else ()))
+
+
+def over(machine: Machine, node: Node) -> tuple[Taint, ...]:
+    """Of the taints of its start, those that have served: it is known whose Node it is, and its GPUs are there."""
+    served = (Taint(key=names.TAINT_STARTUP), *((GPUS_COME,) if machine.phase is Phase.READY else ()))
+    return tuple(taint for taint in served if node.has_taint(taint.key, taint.effect))
 
 
 def lacking_labels(pool: Pool, machine: Machine, node: Node) -> dict[str, str]:
@@ -59,5 +73,6 @@ def lacks(policy: Policy, machine: Machine, node: Node) -> tuple[dict[str, str],
         return {}, ()
     taints: tuple[Taint, ...] = ()
     if starting and not machine.adopted:
-        taints = tuple(taint for taint in pool.taints if not node.has_taint(taint.key, taint.effect))
+        wanted = (*pool.taints, *((GPUS_COME,) if pool.waits_by_taint else ()))
+        taints = tuple(taint for taint in wanted if not node.has_taint(taint.key, taint.effect))
     return lacking_labels(pool, machine, node), taints

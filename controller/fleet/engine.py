@@ -25,6 +25,7 @@ from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.account import Account
+from controller.fleet.dressing import over
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
@@ -260,15 +261,16 @@ class Fleet:
             self.flights.follow(self.policy, machine)
         switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()
         self.flights.idle_marks.follow({*(m.name for m in self.ledger.machines.values()), *switched})
-        for machine, after, seen in steps:
+        for _, after, seen in steps:
             if seen.node is not None:
                 self.flights.node_marks.dress(self.policy, after, seen.node)
-                closed = self._takes_no_more(after) or self.flights.may_yet_go(self.policy, after.intent)
-                self.flights.node_marks.close_off(after, seen.node, wanted=closed)
-            if seen.node is not None and seen.node.has_taint(names.TAINT_STARTUP, "NoSchedule"):
-                self.flights.lift_startup_taint(
-                    machine
-                )  # it is known whose Node this is: that was its purpose
+                self.flights.node_marks.close_off(
+                    after,
+                    seen.node,
+                    shut=self._takes_no_more(after),
+                    may_go=self.flights.may_yet_go(self.policy, after.intent),
+                )
+                self.flights.lift(after, over(after, seen.node))
         for machine, extra in self._sightings.seconds(self.ledger.machines):
             self.reports[extra.id] = f"instance {extra.id} is a second machine for {machine.name} (surplus)"
             price = price_of(self.policy, self.catalogue, extra)
@@ -336,7 +338,10 @@ class Fleet:
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
         if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
             self.refusals.add(offer_of(after), after.reason, after.note, now)
-        wished = self.flights.may_yet_go(self.policy, before.intent)  # nobody heard that it was granted
+        # Nobody heard that it was granted; or we died of it, and only its Node shows who asked.
+        wished = self.flights.may_yet_go(self.policy, before.intent) or (
+            seen.node is not None and seen.node.has_taint(names.CA_TO_BE_DELETED, "NoSchedule")
+        )
         vanished = after.reason is Reason.VANISHED is not before.reason
         if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
             self.refusals.add(offer_of(after), after.reason, after.note, now)

@@ -11,7 +11,6 @@ from decimal import Decimal
 
 from controller.cloud.protocol import Cloud
 from controller.cluster.protocol import Writer
-from controller.domain import names
 from controller.domain.cloudthings import Instance, InstanceType
 from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
@@ -216,13 +215,13 @@ class Flights:
                 lambda: self._leaving.delete_extra(policy, machine.intent, extra, price),
             )
 
-    def lift_startup_taint(self, machine: Machine) -> None:
-        """Never held until the GPUs are there: GPU DaemonSets do not tolerate it, and would never come."""
-        if self._may_act():
-            self._tasks.start(f"startup taint {machine.name}", lambda: self._lift(machine.name))
-
-    async def _lift(self, name: str) -> None:
-        await self._writer.taint(name, remove=(Taint(key=names.TAINT_STARTUP),))
+    def lift(self, machine: Machine, taints: tuple[Taint, ...]) -> None:
+        """Taints of the start. One that keeps pods off goes before the GPUs are there: GPU DaemonSets do not tolerate
+        it, and would never come."""
+        if taints and self._may_act():
+            self._tasks.start(
+                f"startup taint {machine.name}", lambda: self._writer.taint(machine.name, remove=taints)
+            )
 
     def call_off(self, name: str) -> None:
         if self._tasks.running(name):

@@ -15,12 +15,12 @@ from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType, Offer
-from controller.domain.kube import Taint
 from controller.domain.machine import Machine
 from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.fleet.account import Account
+from controller.fleet.dressing import taints_at_start
 from controller.fleet.marks import order_for
 from controller.join.protocol import Joiner, JoinError, Joining
 from controller.planning.predict import own_labels
@@ -66,14 +66,13 @@ class Launcher:
                 outcome=Refused(Reason.NO_POOLS, f"pool {machine.pool} is not configured any more")
             )
         offer = Offer(type=kind, location=machine.location, market=machine.market)
-        startup = (Taint(key=names.TAINT_STARTUP),) if pool.startup_taint else ()
         joining = Joining(
             cluster_id=policy.cluster_id,
             intent=machine.intent,
             name=machine.name,
             provider_id=names.provider_id(machine.name),
             labels=own_labels(pool, offer, machine.name),
-            taints=pool.taints + startup,
+            taints=taints_at_start(pool),
             gpus=machine.gpus,
             entry=pool.join,
         )

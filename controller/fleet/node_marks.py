@@ -15,7 +15,7 @@ from controller.domain.kube import Node, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy
 from controller.fleet.dressing import awaits_identity, lacks
-from controller.fleet.removal import HARD
+from controller.fleet.removal import CLOSED, HARD, UNSEEN
 from controller.fleet.tasks import Tasks
 
 # What was written is not seen at once: the watch lags behind.
@@ -36,13 +36,14 @@ class NodeMarks:
     ) -> None:
         """`closing` keeps pods off; `driven`: by somebody who knows machines by marks of their Nodes."""
         self._closing = closing
+        self._shut = CLOSED if driven else closing  # of one that works on, and takes nothing new
         self._driven = driven
         self._writer = writer
         self._tasks = tasks
         self._clock = clock
         self._may_act = may_act
         self._dressed: dict[str, float] = {}  # Nodes, by UID, and when they got what they lacked
-        self._closed_off: dict[str, tuple[float, bool]] = {}  # Nodes, by UID: when, and whether they were
+        self._closed_off: dict[str, tuple[float, set[Taint]]] = {}  # Nodes, by UID: when, and by what
 
     def forget(self, node_uid: str) -> None:
         self._dressed.pop(node_uid, None)
@@ -71,24 +72,26 @@ class NodeMarks:
 
         self._tasks.start(f"dress {machine.name}", run)
 
-    def close_off(self, machine: Machine, node: Node, *, wanted: bool) -> None:
-        """No new pods on a ready machine, or again; one that is being removed has its own taints."""
-        closing = self._closing
-        tainted = node.has_taint(closing.key, closing.effect)
-        if machine.phase is not Phase.READY or machine.awaits_restoring or wanted is tainted:
+    def close_off(self, machine: Machine, node: Node, *, shut: bool, may_go: bool) -> None:
+        """No new pods on a ready machine, or again; one that is being removed has its own taints.
+
+        `shut`: nothing more is to run there; `may_go`: nobody knows whether it is being deleted.
+        """
+        wanted = {taint for taint, due in ((self._shut, shut), (self._closing, may_go)) if due}
+        # Those of the other driver, too: nobody else would take them off after a change.
+        there = {taint for taint in (CLOSED, UNSEEN, HARD) if node.has_taint(taint.key, taint.effect)}
+        if machine.phase is not Phase.READY or machine.awaits_restoring or wanted == there:
             return
         if not self._may_act() or self._tasks.running(machine.name):
             return
-        at, known = self._closed_off.get(node.uid, (float("-inf"), not wanted))
-        if known is wanted and 0 <= self._clock() - at < _WATCH_LAG:
+        at, known = self._closed_off.get(node.uid, (float("-inf"), there))
+        if known == wanted and 0 <= self._clock() - at < _WATCH_LAG:
             return
 
         async def run() -> None:
             if not self._may_act():
                 return
-            await self._writer.taint(
-                machine.name, add=(closing,) if wanted else (), remove=() if wanted else (closing,)
-            )
+            await self._writer.taint(machine.name, add=(*(wanted - there),), remove=(*(there - wanted),))
             self._closed_off[node.uid] = (self._clock(), wanted)
 
         self._tasks.start(f"close off {machine.name}", run)

@@ -33,6 +33,8 @@ SOFT = Taint(key=names.TAINT_IDLE, effect="PreferNoSchedule")
 HARD = Taint(key=names.TAINT_DRAINING, effect="NoSchedule")
 # Where cluster-autoscaler decides: a taint that it would find in a template keeps pods off every later machine.
 UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
+# The same on one that works, and would count as broken under the other: many of them stop all scaling.
+CLOSED = Taint(key=names.TAINT_CLOSED, effect="NoSchedule")
 LOOSE = ("detached", "deleted")  # a disk that no machine uses
 _RETRY = 5.0
 NOT_OFF = Explanation(

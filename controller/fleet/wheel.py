@@ -2,7 +2,8 @@
 
 Limits, refusals and pauses hold for it as for the planner. An increase is allowed whole or not at all, and it
 returns when the intents are stored; the orders follow, as fast as the rate of launches and the room for
-scripts allow. Check and record are one step without a wait, so two increases never share one free place.
+scripts allow. Check and record are one step without a wait, so two increases never share one free place. What had to
+wait is checked again when its turn comes: a pause, a limit or a refusal since then holds for it, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from controller.planning.limits import RATE_WINDOW, Tally, holds_script
 
 _LOOK_AGAIN = 1.0  # seconds, until the next look whether an order may go out
 _NO_BRAKE = 10**9
+# What is over in a moment is waited for: it says nothing of the offer.
+_PASSING = (Reason.RATE_LIMITED, Reason.UNAVAILABLE, Reason.JOIN_UNPREPARED, Reason.UNKNOWN_OUTCOME)
 PLACE = tuple[str, str, str]  # pool, instance type, location
 
 
@@ -151,8 +154,7 @@ class Wheel:
         picture = self._picture()
         options = self._options(picture, place)
         if not options:
-            words = f"the cloud does not sell {place[1]} in {place[2]}, or pool {place[0]} may not buy it"
-            return Explanation(Reason.NO_CAPACITY, words)
+            return _not_sold(place)
         free = [c for c in options if c.hindrance is None]
         if not free:
             return options[0].hindrance or Explanation(Reason.NO_CAPACITY, "")
@@ -185,20 +187,48 @@ class Wheel:
 
     # -- when -----------------------------------------------------------------------------------
 
-    async def _turn(self, machine: Machine, given_up: Callable[[], bool]) -> None:
+    async def _turn(self, machine: Machine, given_up: Callable[[], bool]) -> Refused | None:
+        """Returns when it is to be ordered, as the ledger has it then; or why it is not ordered any more."""
+        fleet, waited = self._fleet, False
         try:
-            while not given_up() and not self._may_start(machine):
+            while not given_up():
+                if not self._is_next(machine):
+                    pass
+                elif waited and (why := self._forbidden(machine)) is not None:
+                    if why.code not in _PASSING:
+                        refusal = Refused(why.code, why.message)
+                        other = self._elsewhere(machine, refusal)
+                        if other is None:
+                            return refusal
+                        machine, waited = other[0], False
+                        fleet.ledger.put(machine)
+                        continue
+                elif self._may_start(machine):
+                    fleet.ledger.launched(self._clock())
+                    return None
                 await self._sleep(_LOOK_AGAIN)
+                waited = True
         finally:
             self._queue = [intent for intent in self._queue if intent != machine.intent]
-        if not given_up():
-            self._fleet.ledger.launched(self._clock())
+        return None
+
+    def _is_next(self, machine: Machine) -> bool:
+        self._queue = [intent for intent in self._queue if self._fleet.flights.launching(intent)]
+        return not self._queue or self._queue[0] == machine.intent
+
+    def _forbidden(self, machine: Machine) -> Explanation | None:
+        """Why it would not be bought any more, had it not been promised."""
+        if machine.intent not in self._fleet.ledger.machines:
+            return None  # nobody knows of it any more, and it is not ordered for that
+        place, picture = (machine.pool, machine.instance_type, machine.location), self._picture()
+        own = next((c for c in self._options(picture, place) if c.offer.market == machine.market), None)
+        if own is None or own.hindrance is not None:
+            return own.hindrance if own is not None else _not_sold(place)
+        ordered = tuple(known for known in picture.machines if known.intent not in self._queue)
+        return Tally(replace(picture, machines=ordered)).objection(own)
 
     def _may_start(self, machine: Machine) -> bool:
         fleet, now = self._fleet, self._clock()
-        self._queue = [intent for intent in self._queue if fleet.flights.launching(intent)]
-        if self._queue and self._queue[0] != machine.intent:
-            return False
         lately = sum(1 for at in fleet.ledger.launches if now - RATE_WINDOW < at <= now)
         if lately >= fleet.policy.limits.launches_per_minute:
             return False
@@ -210,3 +240,8 @@ class Wheel:
         held = sum(1 for m in known if holds_script(fleet.policy, m))
         free = fleet.flights.scripts.free(fleet.policy, known)
         return held < fleet.policy.limits.scripts and (free is None or free > 0)
+
+
+def _not_sold(place: PLACE) -> Explanation:
+    words = f"the cloud does not sell {place[1]} in {place[2]}, or pool {place[0]} may not buy it"
+    return Explanation(Reason.NO_CAPACITY, words)

@@ -31,7 +31,7 @@ _ENOUGH: Resources = {
     "ephemeral-storage": 1 << 60,
     PODS: predict.MAX_PODS,
 }
-_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING)
+_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING, names.TAINT_CLOSED)
 # What the control plane puts on a Node that is not Ready, and takes off by itself.
 _PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 

@@ -48,7 +48,7 @@ def own_labels(pool: Pool, offer: Offer, hostname: str) -> dict[str, str]:
         names.LABEL_REGION: offer.location,
         names.LABEL_ZONE: offer.location,
     }
-    if offer.type.gpus:
+    if offer.type.gpus and not pool.waits_by_taint:
         labels[names.LABEL_GPU] = names.gpu_slug(offer.type.model)
     return labels
 

@@ -25,7 +25,7 @@ from controller.planning.room import Room
 
 # How long a boot usually takes: GPUs that a terminating pod frees later than this are not waited for.
 USUAL_BOOT = 300.0
-_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING)
+_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING, names.TAINT_CLOSED)
 
 
 @dataclass(slots=True)

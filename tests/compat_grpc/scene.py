@@ -64,7 +64,7 @@ class Served:
         if given.tls is not None:
             files = Files(cert=given.tls.cert, key=given.tls.key, client_ca=given.tls.client_ca)
         self.driver = ExternalDriver(given, files, clock=world.time.clock)
-        self.controller = self._begin(policy)
+        self.controller = self._begin(self.driver.shaped(policy))
         self.registry = CollectorRegistry()
         self.warnings: list[str] = []
         controller = self.controller

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from controller.domain import names
 from controller.domain.kube import Taint
 from controller.domain.machine import Phase
-from controller.domain.policy import Headroom, NamespaceLimit
+from controller.domain.outcome import Refused
+from controller.domain.policy import Billing, Headroom, NamespaceLimit
+from controller.domain.reason import Reason
 from controller.fleet.switching.life import SPEAKS
 from tests.compat_grpc.generations import Client
 from tests.compat_grpc.scene import G, code_of, pool, served, world
@@ -43,6 +45,30 @@ async def test_a_paused_group_has_no_machine_to_spare_so_that_no_pod_is_evicted_
         assert await sizes(client) == {"g": (2, 3)}
         fleet.policy = replace(before, pause="scale-up")
         assert await sizes(client) == {"g": (0, 3)}
+
+
+async def test_what_could_not_be_made_is_no_minimum_of_a_paused_group_or_it_would_be_bought_again() -> None:
+    """It is collected, and `--enforce-node-group-min-size` would fill the minimum of a moment ago in the same loop."""
+    async with served(world(G)) as one:
+        client = one.client()
+        one.hands.faults["create"] = [None, Refused(Reason.NO_CAPACITY, "none left")]
+        await client.NodeGroupIncreaseSize(id="g", delta=2)
+        await one.until(Phase.READY)
+        one.controller.fleet.policy = replace(one.world.policy, pools=(replace(G, pause="scale-down"),))
+        assert (await client.NodeGroupTargetSize(id="g")).targetSize == 2
+        assert await sizes(client) == {"g": (1, 3)}
+
+
+async def test_a_group_that_only_shrinks_has_room_for_all_that_is_listed_in_it() -> None:
+    async with served(world(G)) as one:
+        client, left = one.client(), "g.1a100.22v.fin-01"
+        one.hands.faults["create"] = [None, Refused(Reason.NO_CAPACITY, "none left")]
+        await client.NodeGroupIncreaseSize(id="g", delta=2)
+        await one.until(Phase.READY)
+        one.controller.fleet.policy = replace(one.world.policy, pools=())
+        assert (await client.NodeGroupTargetSize(id=left)).targetSize == 2
+        assert await sizes(client) == {left: (0, 2)}
+        assert (await code_of(client.NodeGroupIncreaseSize(id=left, delta=1)))[0] == "FAILED_PRECONDITION"
 
 
 async def test_a_switched_machine_that_has_to_stay_on_is_its_groups_minimum() -> None:
@@ -78,11 +104,29 @@ async def test_what_only_the_planner_keeps_is_said_to_rest() -> None:
         assert "namespaces, headroom: without effect while cluster-autoscaler decides" in told[0]
 
 
+async def test_so_it_is_with_settings_that_change_and_each_thing_is_told_once() -> None:
+    async with served(world(G)) as one:
+        await one.run(10)
+        assert not [words for words in one.warnings if words.startswith("SettingsOfThePlannerRest")]
+        one.controller.fleet.policy = replace(
+            one.world.policy,
+            pools=(replace(G, expire_after=86400.0),),
+            ignore_namespaces=("playground",),
+            min_pod_age=60.0,
+            billing=Billing(drain_idle=True),
+        )
+        await one.run(30)
+        (told,) = [words for words in one.warnings if words.startswith("SettingsOfThePlannerRest")]
+        keys = "planning.ignore_namespaces, planning.min_pod_age, billing.on_exhausted, pools[*].expire_after"
+        assert f": {keys}: without effect" in told
+        assert len([words for words in one.warnings if words.startswith("InsecureExternalGrpc")]) == 1
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
         ({}, False),
-        ({"resources": {"nvidia.com/mig-1g.10gb": 7}}, True),
+        ({"resources": {"nvidia.com/mig-1g.10gb": 7}}, False),
         ({"resources": {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/gpu": 1}}, False),
         ({"resource_claims": "always"}, True),
     ],

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from msgspec.structs import replace
+
 from controller.domain import names
+from controller.domain.kube import Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.outcome import Refused
 from controller.domain.reason import Reason
@@ -55,6 +59,28 @@ async def test_so_does_one_whose_delete_nobody_waits_for_any_more() -> None:
         assert not closed(one, machine)
 
 
+async def test_and_one_whose_caller_is_gone_in_the_middle_of_it() -> None:
+    """The next process of cluster-autoscaler takes off the taints of the last one before anything else."""
+    async with served(world(G)) as one:
+        machine = await ready(one)
+        one.hands.gates["delete"] = asyncio.Event()
+        asked = asyncio.Event()
+        one.hands.on_call["delete"] = lambda _: asked.set()
+        calling = asyncio.create_task(delete(one, machine))
+        async with asyncio.timeout(10):
+            await asked.wait()
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+        for _ in range(500):
+            if closed(one, machine):
+                break
+            await asyncio.sleep(0.01)
+        assert closed(one, machine)
+        one.hands.gates.pop("delete").set()
+        await one.run(10)
+        assert not [i for i in one.world.account.alive() if i.state != "leaving"]
+
+
 async def test_a_delete_that_is_certainly_refused_closes_nothing() -> None:
     async with served(world(G)) as one:
         machine = await ready(one)
@@ -74,3 +100,26 @@ async def test_a_machine_that_went_although_the_answer_was_lost_speaks_not_again
         await one.run(15)
         assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 0
         assert (await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1)))[0] == "OK"
+
+
+@pytest.mark.parametrize("tainted", [True, False])
+async def test_nor_does_one_that_went_while_the_server_died_where_its_node_shows_who_wanted_it_gone(
+    tainted: bool,
+) -> None:
+    """cluster-autoscaler marks the Node before it asks; else the market may have taken the machine."""
+    place = world(G)
+    async with served(place) as one:
+        machine = await ready(one)
+        if tainted:
+            node = place.town.nodes[machine.name]
+            mark = Taint(key="ToBeDeletedByClusterAutoscaler", effect="NoSchedule")
+            place.town.nodes[machine.name] = replace(node, taints=(*node.taints, mark))
+        one.hands.on_call["delete"] = lambda _: setattr(one.hands, "kill", (one.hands.count, "after"))
+        assert await delete(one, machine, timeout=1.0) != "OK"
+        assert one.hands.dead
+        assert not [i for i in place.account.alive() if i.state != "leaving"]
+    async with served(place) as one:
+        await one.run(15)
+        assert (await one.client().NodeGroupTargetSize(id="g")).targetSize == 0
+        code, words = await code_of(one.client().NodeGroupIncreaseSize(id="g", delta=1))
+        assert (code, "(vanished)" in words) == (("OK", False) if tainted else ("FAILED_PRECONDITION", True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.domain import names
 from controller.domain.kube import Node, Taint
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
+from controller.fleet.removal import CLOSED, HARD, UNSEEN
 from tests.compat_grpc.scene import G, Served, served, world
 
 
@@ -58,15 +58,42 @@ def nameless(one: Served, given: str = "", *taints: Taint) -> None:
     town.step = step  # type: ignore[method-assign]
 
 
-async def test_machines_of_a_pool_that_was_taken_out_are_closed_by_a_taint_that_no_template_learns() -> None:
+async def test_machines_of_a_pool_that_was_taken_out_take_no_pod_and_still_count_as_ready() -> None:
+    """Many nodes that are not ready stop all scaling, and nobody but cluster-autoscaler takes these away when they are idle."""
     async with served(world(G, removed_pools="drain")) as one:
-        client = one.client()
-        await client.NodeGroupIncreaseSize(id="g", delta=1)
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
         (machine,) = await one.until(Phase.READY)
         one.controller.fleet.policy = replace(one.world.policy, pools=())
         await one.run(30)
-        taints = one.world.town.nodes[machine.name].taints
-        assert [taint.key for taint in taints if taint.key != "nvidia.com/gpu"] == [names.TAINT_LEAVING]
+        (taint,) = ours(one, machine)
+        assert taint.effect == "NoSchedule"
+        assert taint.key.startswith("status-taint.cluster-autoscaler.kubernetes.io/")
         one.controller.fleet.policy = one.world.policy
         await one.run(30)
-        assert names.TAINT_LEAVING not in [t.key for t in one.world.town.nodes[machine.name].taints]
+        assert not ours(one, machine)
+
+
+async def test_a_taint_of_an_earlier_version_of_ours_goes() -> None:
+    async with served(world(G, removed_pools="drain")) as one:
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        node = one.world.town.nodes[machine.name]
+        one.world.town.nodes[machine.name] = replace(node, taints=(*node.taints, UNSEEN))
+        one.controller.fleet.policy = replace(one.world.policy, pools=())
+        await one.run(30)
+        assert ours(one, machine) == [CLOSED]
+
+
+async def test_so_do_those_of_the_planner_which_a_template_would_learn() -> None:
+    """It drained a removed pool before cluster-autoscaler took over, and the pool is back."""
+    async with served(world(G)) as one:
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        node = one.world.town.nodes[machine.name]
+        one.world.town.nodes[machine.name] = replace(node, taints=(*node.taints, HARD))
+        await one.run(30)
+        assert HARD not in one.world.town.nodes[machine.name].taints
+
+
+def ours(one: Served, machine: Machine) -> list[Taint]:
+    return [t for t in one.world.town.nodes[machine.name].taints if "cluster-autoscaler" in t.key]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,7 +12,7 @@ from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Script
 from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
-from controller.domain.policy import Limits
+from controller.domain.policy import Limits, Policy
 from controller.domain.reason import Reason
 from controller.fleet import adoption
 from controller.fleet.predecessors import Found
@@ -95,6 +98,80 @@ async def test_what_the_ledger_does_not_hold_any_more_is_not_ordered_when_its_tu
         assert len(place.account.orders) == 1
         assert (await client.NodeGroupTargetSize(id="g")).targetSize == 1
         assert not place.account.scripts
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda policy: replace(policy, pause="scale-up"), "paused"),
+        (lambda policy: replace(policy, pools=(replace(G, pause="all"),)), "paused"),
+        (lambda policy: replace(policy, pools=()), "no_capacity"),
+        (lambda policy: replace(policy, pools=(replace(G, max_price_per_hour=Decimal(1)),)), "limit_price"),
+    ],
+)
+async def test_what_waits_for_its_turn_is_not_ordered_once_the_settings_forbid_it(
+    change: Callable[[Policy], Policy], code: str
+) -> None:
+    place = world(G, limits=Limits(launches_per_minute=1))
+    async with served(place) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=3)
+        await one.run(10)
+        one.controller.fleet.policy = change(place.policy)
+        await one.run(300)
+        assert len(place.account.orders) == 1
+        (group,) = (await client.NodeGroups()).nodeGroups
+        listed = (await client.NodeGroupNodes(id=group.id)).instances
+        failed = [i for i in listed if i.status.errorInfo.errorCode]
+        assert [i.status.errorInfo.errorCode for i in failed] == [code] * 2
+        assert (await client.NodeGroupTargetSize(id=group.id)).targetSize == 3
+        await client.NodeGroupDeleteNodes(id=group.id, nodes=[client.node(i.id) for i in failed])
+        assert (await client.NodeGroupTargetSize(id=group.id)).targetSize == 1
+        assert not place.account.scripts
+
+
+async def test_what_waits_for_its_turn_is_not_ordered_where_the_one_before_was_just_refused() -> None:
+    """Pods count on it until it has failed; and each try would be one more refusal."""
+    place = world(replace(G, max=9), limits=Limits(launches_per_minute=1))
+    async with served(place) as one:
+        client = one.client()
+        one.hands.faults["create"] = [None] + [Refused(Reason.NO_CAPACITY, "none left")] * 8
+        await client.NodeGroupIncreaseSize(id="g", delta=6)
+        await one.run(90)
+        assert len(one.hands.did("create")) == len(place.account.orders) + 1 == 2
+        listed = (await client.NodeGroupNodes(id="g")).instances
+        failed = [i.status.errorInfo.errorCode for i in listed if i.status.errorInfo.errorCode]
+        assert failed == ["no_capacity"] * 5
+
+
+@pytest.mark.parametrize("reason", [Reason.UNAVAILABLE, Reason.RATE_LIMITED, Reason.JOIN_UNPREPARED])
+async def test_trouble_that_passes_is_waited_for(reason: Reason) -> None:
+    """One error of the cloud is no reason to give up on all that stand in line."""
+    place = world(replace(G, max=9), limits=Limits(launches_per_minute=2))
+    async with served(place) as one:
+        client = one.client()
+        one.hands.faults["create"] = [None, Refused(reason, "not now", retry_after=20.0)]
+        await client.NodeGroupIncreaseSize(id="g", delta=4)
+        await one.run(200, step=1)
+        assert len(place.account.orders) == 3
+        listed = (await client.NodeGroupNodes(id="g")).instances
+        assert [i.status.errorInfo.errorCode for i in listed if i.status.errorInfo.errorCode] == [
+            reason.value
+        ]
+
+
+async def test_what_waits_for_its_turn_is_ordered_in_the_other_market_where_the_first_is_sold_out() -> None:
+    place = world(pool("g", market="prefer_spot"), limits=Limits(launches_per_minute=1))
+    async with served(place) as one:
+        client = one.client()
+        await client.NodeGroupIncreaseSize(id="g", delta=2)
+        await one.run(10)
+        one.controller.fleet.catalogue = replace(
+            one.controller.fleet.catalogue,
+            offers=tuple(replace(o, available=o.market != "spot") for o in place.account.offers),
+        )
+        await one.until(Phase.READY, 2)
+        assert [o.market for o in place.account.orders] == ["spot", "on-demand"]
 
 
 @pytest.mark.parametrize("where", ["pool", "everything", "node"])

@@ -11,6 +11,7 @@ import os
 import random
 from typing import Any
 
+import grpc
 import pytest
 
 from controller.cloud.protocol import CloudError
@@ -28,6 +29,7 @@ DELETING = 3
 HEARD_OR_NOT = ("OK", "DEADLINE_EXCEEDED", "CANCELLED")
 PATIENCE = 15.0  # on a machine that is busy
 TROUBLE = (CloudError, ClusterError, LedgerError)
+GONE = grpc.aio.AioRpcError
 AWAY = CloudError(Reason.UNAVAILABLE, "away")
 FAULTS: dict[str, tuple[Any, ...]] = {
     "create": ("lost", "never", Refused(Reason.NO_CAPACITY, "none"), Refused(Reason.QUOTA, "too many")),
@@ -42,6 +44,8 @@ FAULTS: dict[str, tuple[Any, ...]] = {
 
 class Course:
     """One course of events, and what may never be."""
+
+    may_answer: tuple[str, ...] = ()
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -77,7 +81,7 @@ class Course:
                 await client.NodeGroupDeleteNodes(id=group, nodes=nodes)
         elif what < 0.6:
             answer, _ = await code_of(client.NodeGroupDecreaseTargetSize(id=group, delta=-rng.randint(1, 3)))
-            assert answer in HEARD_OR_NOT or one.hands.dead
+            assert answer in (*HEARD_OR_NOT, *self.may_answer) or one.hands.dead
         elif what < 0.75:
             verb = rng.choice(tuple(FAULTS))
             one.hands.faults[verb] = [rng.choice(FAULTS[verb]) for _ in range(rng.randint(1, 3))]
@@ -112,6 +116,27 @@ class Course:
         assert len(self.place.account.orders) <= self.granted
         assert not self.hurt
 
+    async def ends(self) -> None:
+        """Whatever could go wrong does not any more, and everything is given up: nothing is left."""
+        place = self.place
+        place.account.boots = place.town.joins = True
+        place.town.pods.clear()
+        async with served(place) as one:
+            client = one.client(timeout=PATIENCE)
+            self.guard(one)
+            for _ in range(12):
+                await one.run(200, step=10)
+                await self.agrees(client)
+                await collect(client, everything=True)
+            assert not place.account.alive()
+            assert not place.town.nodes
+            assert not place.account.volumes
+            await one.controller.sweep()
+            assert not place.account.scripts
+            left = one.controller.ledger.machines.values()
+            assert all(machine.phase is Phase.TOMBSTONE for machine in left)
+            assert len(place.account.orders) <= self.granted
+
 
 async def collect(client: Client, everything: bool = False) -> None:
     """As cluster-autoscaler does in each of its loops with what could not be created."""
@@ -142,20 +167,4 @@ async def test_whatever_happens_targets_lists_and_machines_agree(seed: int) -> N
                 if one.controller.fleet.rebuilt:
                     await course.agrees(client)
                     await collect(client)
-    place.account.boots = place.town.joins = True
-    place.town.pods.clear()
-    async with served(place) as one:
-        client = one.client(timeout=PATIENCE)
-        course.guard(one)
-        for _ in range(12):
-            await one.run(200, step=10)
-            await course.agrees(client)
-            await collect(client, everything=True)
-        assert not place.account.alive()
-        assert not place.town.nodes
-        assert not place.account.volumes
-        await one.controller.sweep()
-        assert not place.account.scripts
-        left = one.controller.ledger.machines.values()
-        assert all(machine.phase is Phase.TOMBSTONE for machine in left)
-        assert len(place.account.orders) <= course.granted
+    await course.ends()

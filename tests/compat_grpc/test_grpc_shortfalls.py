@@ -6,10 +6,11 @@ from typing import Any
 
 from controller.domain.machine import Phase
 from tests.compat_grpc.generations import Client
-from tests.compat_grpc.scene import H1, G, Served, pool, replace, served, world
+from tests.compat_grpc.scene import H1, SOLD, G, Served, pool, replace, served, world
 from tests.fleet.fakes import GIB
 
 DISK = "ephemeral-storage"
+H8 = replace(H1, name="8H100.80S.176V", gpus=8, vcpus=176, memory_gib=1000)
 
 
 async def a_node_that_offers(one: Served, **less: int) -> None:
@@ -61,6 +62,40 @@ async def test_it_is_told_once_and_stays_known_when_the_machine_is_gone() -> Non
         assert not one.controller.ledger.machines
         assert int((await promised(client))[DISK]) == 40 * GIB
         assert len([words for words in one.warnings if DISK in words]) == 1
+
+
+async def test_what_another_type_offered_says_nothing_of_the_one_that_a_group_has_now() -> None:
+    """Pods that fit only the larger type would wait for ever: no machine comes that shows what it has."""
+    async with served(world(G)) as one:
+        client = one.client()
+        await a_node_that_offers(one, memory=40 * GIB, ephemeral_storage=40 * GIB)
+        assert int((await promised(client))["memory"]) == 40 * GIB
+        other = replace(G, instance_types=(H8.name,), disk_gb=1000)
+        one.world.account.offers.append(replace(SOLD[0], type=H8))
+        await one.controller.fleet.refresh_catalogue()
+        one.controller.fleet.policy = replace(one.world.policy, pools=(other,))
+        await one.run(10)
+        now = await promised(client)
+        assert int(now["memory"]) > 700 * GIB
+        assert int(now[DISK]) > 700 * 10**9
+        assert share(one, "memory") is None
+
+
+async def test_nor_do_machines_that_were_made_with_other_settings_of_their_pool() -> None:
+    place = world(G)
+    async with served(place) as one:
+        await one.client().NodeGroupIncreaseSize(id="g", delta=1)
+        (machine,) = await one.until(Phase.READY)
+        node = place.town.nodes[machine.name]
+        place.town.nodes[machine.name] = replace(node, allocatable={**node.allocatable, DISK: 80 * GIB})
+        one.controller.fleet.policy = replace(place.policy, pools=(replace(G, disk_gb=1000),))
+        await one.run(10)
+        assert int((await promised(one.client()))[DISK]) > 700 * 10**9
+        assert not [words for words in one.warnings if DISK in words]
+    place.policy = replace(place.policy, pools=(replace(G, disk_gb=1000),))
+    async with served(place) as one:
+        await one.run(10)
+        assert int((await promised(one.client()))[DISK]) > 700 * 10**9
 
 
 async def test_nodes_that_have_what_was_promised_end_it() -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from controller.domain import names
 from controller.domain.kube import Taint
 from controller.domain.switching import Power
+from controller.fleet.dressing import GPUS_COME
 from tests.compat_grpc.generations import GENERATIONS, Client
 from tests.compat_grpc.scene import G, Served, code_of, served
 from tests.fleet.power import FAULTS, Cabinet, Operator, switch
@@ -238,6 +239,36 @@ async def test_a_node_of_slices_alone_has_no_gpu_label_or_it_would_count_as_unre
         await client.NodeGroupIncreaseSize(id="w1", delta=1)
         await one.run(90)
         assert names.LABEL_GPU not in one.world.town.nodes["w1"].labels
+
+
+async def test_until_its_slices_are_there_it_still_starts_or_another_would_be_taken_beside_it() -> None:
+    async with served(cabinet(own("w1", resources={"nvidia.com/mig-1g.10gb": 7}))) as one:
+        town, usual = one.world.town, one.world.room.step  # type: ignore[attr-defined]
+
+        def step() -> None:
+            usual()
+            if (node := town.nodes.get("w1")) is not None and node.allocatable.get("nvidia.com/gpu"):
+                offered = {**node.allocatable, "nvidia.com/gpu": 0, "nvidia.com/mig-1g.10gb": 7}
+                town.nodes["w1"] = replace(node, allocatable=offered)
+
+        one.world.room.step = step  # type: ignore[attr-defined]
+        await one.client().NodeGroupIncreaseSize(id="w1", delta=1)
+        while "w1" not in town.nodes or not town.nodes["w1"].ready:
+            await one.run(1, step=1)
+        await one.run(2, step=1)
+        looks = 0
+        while operator(one).ledger.switched["w1"].power is Power.RISING:
+            assert GPUS_COME in town.nodes["w1"].taints
+            looks += 1
+            await one.run(1, step=1)
+        assert looks > 3
+        await one.run(20)
+        assert operator(one).ledger.switched["w1"].power is Power.ON
+        assert not town.nodes["w1"].taints
+        one.controller.fleet.policy = replace(one.world.policy, switches=())
+        town.nodes["w1"] = replace(town.nodes["w1"], taints=(GPUS_COME,))
+        await one.run(20)
+        assert not town.nodes["w1"].taints
 
 
 async def test_no_taint_of_ours_gets_into_what_is_learned_from_its_node() -> None:

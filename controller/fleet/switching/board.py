@@ -24,7 +24,7 @@ from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_ma
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
-from controller.fleet.switching.driven import lacking_marks
+from controller.fleet.switching.driven import lacking_marks, startup_taint
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
 from controller.fleet.switching.turning import Turning
@@ -179,7 +179,8 @@ class Switchboard:
         self._ledger.put_switched(record)
         if waits:
             return
-        if not self.turning.marked(node) and not self.turning.running(name):
+        starts = node is not None and any(startup_taint(None, node, {}))
+        if not (self.turning.marked(node) or starts or self.turning.running(name)):
             self._ledger.drop_switched(name)
 
     def _unless_pointless(self, record: Switched, now: float) -> Switched:
@@ -230,12 +231,14 @@ class Switchboard:
                 meanwhile = wanted and (undrained or may_fall(record, now))
                 self.turning.taint(switch.name, seen.node, wanted, meanwhile=meanwhile)
             if self._driven and switch.delete_node and seen.node is not None:
-                self.turning.dress(seen.node, *lacking_marks(switch, seen.node))
+                taints = startup_taint(record, seen.node, seen.promised)
+                self.turning.dress(seen.node, *lacking_marks(switch, seen.node), *taints)
         for name in self._left():
             if (node := self._view.node(name)) is not None:
                 record = self._ledger.switched[name]
                 closed = record.power is Power.FALLING or may_fall(record, now)  # until it is forgotten
                 self.turning.taint(name, node, closed, meanwhile=closed)
+                self.turning.dress(node, {}, "", *startup_taint(None, node, {}))
 
     # -- what drivers ask for -------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from controller.domain import gpu_labels, names
-from controller.domain.kube import Node
+from controller.domain.kube import Node, Taint
 from controller.domain.policy import Pool
-from controller.domain.resources import GPU
-from controller.domain.switching import Switch, Switched
-from controller.fleet.dressing import awaits_identity
+from controller.domain.resources import GPU, Resources
+from controller.domain.switching import Power, Switch, Switched
+from controller.fleet.dressing import GPUS_COME, awaits_identity
+from controller.fleet.usable import lacking
 from controller.planning.predict import gpu_resources
 
 _SOME = "gpu"  # the label's value where nobody says which GPUs they are
@@ -42,3 +43,18 @@ def lacking_marks(switch: Switch, node: Node) -> tuple[dict[str, str], str]:
     value = gpu_label(switch, node.labels) if names.LABEL_GPU not in node.labels else ""
     labels = {names.LABEL_GPU: value} if value else {}
     return labels, "" if node.provider_id or awaits_identity(node) else names.provider_id(switch.name)
+
+
+def startup_taint(
+    record: Switched | None, node: Node, promised: Resources
+) -> tuple[tuple[Taint, ...], tuple[Taint, ...]]:
+    """What to put on and what to take off: where there is no label, a taint says that its GPUs are still to come.
+
+    `record`: None of one that is no longer in the settings.
+    """
+    there = node.has_taint(GPUS_COME.key, GPUS_COME.effect)
+    waits = record is not None and record.power is Power.RISING and bool(promised) and not promised.get(GPU)
+    if waits and not there and lacking(promised, node):
+        return (GPUS_COME,), ()
+    over = record is None or record.power is Power.ON
+    return (), (GPUS_COME,) if there and over else ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.domain import names
 from controller.domain.kube import Node, Taint
 from controller.domain.resources import Resources
 from controller.domain.switching import Face
@@ -19,7 +20,7 @@ _PASSING = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
     "status-taint.cluster-autoscaler.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
+    names.CA_TO_BE_DELETED,
     "DeletionCandidateOfClusterAutoscaler",
 )
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from controller.cloud.protocol import Endpoints
 from controller.domain import names
-from controller.domain.kube import Node
+from controller.domain.kube import Node, Taint
 from controller.domain.policy import Deadlines, Policy
 from controller.domain.reason import Reason
 from controller.domain.switching import Power, Switch, Switched
@@ -117,9 +117,16 @@ class Turning:
         await self._by.writer.annotate(name, {names.NODE_DRAIN_SINCE: None})
         self._tainted[name] = (False, self._by.clock())
 
-    def dress(self, node: Node, labels: Mapping[str, str], provider_id: str) -> None:
+    def dress(
+        self,
+        node: Node,
+        labels: Mapping[str, str],
+        provider_id: str,
+        add: tuple[Taint, ...] = (),
+        remove: tuple[Taint, ...] = (),
+    ) -> None:
         """Give its Node what it lacks for a driver that knows machines by these."""
-        if not (labels or provider_id) or not self._by.may_act():
+        if not (labels or provider_id or add or remove) or not self._by.may_act():
             return
         at = self._dressed.get(node.uid, float("-inf"))
         if 0 <= self._by.clock() - at < _WATCH_LAG:
@@ -128,8 +135,10 @@ class Turning:
         async def run() -> None:
             if provider_id:
                 await self._by.writer.identify(node.name, provider_id, labels)
-            else:
+            elif labels:
                 await self._by.writer.label(node.name, labels)
+            if add or remove:
+                await self._by.writer.taint(node.name, add=add, remove=remove)
             self._dressed = {
                 uid: when for uid, when in self._dressed.items() if self._by.clock() - when < _WATCH_LAG
             } | {node.uid: self._by.clock()}
