@@ -44,7 +44,11 @@ class Refusals:
         self.change(deadlines)
         self._times: dict[Key, int] = {}
         self._known: dict[Key, Refusal] = {}
-        self._told: tuple[object, dict[str, Refusal], tuple[Refusal, ...]] = (None, {}, ())  # for whom, of what
+        self._told: tuple[object, dict[str, Refusal], tuple[Refusal, ...]] = (
+            None,
+            {},
+            (),
+        )  # for whom, of what
         self._heard_at = 0.0  # the latest moment that the clock showed
 
     def change(self, deadlines: Deadlines) -> None:
