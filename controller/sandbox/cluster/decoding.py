@@ -21,6 +21,7 @@ from controller.sandbox.wire import Request
 
 ENOUGH = 30  # bytes of a body that a refusal shows
 SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'
+_VERSIONS = frozenset(each.api_version for each in RESOURCES)
 OTHER_KINDS = ("DeleteOptions", "Status", "Binding", "Eviction", "Scale")
 
 
@@ -164,7 +165,7 @@ def mismatch(resource: Resource, value: Obj, wanted: str) -> str:
     api_version = value.get("apiVersion") or resource.api_version
     group = api_version.rpartition("/")[0]
     known = kind in OTHER_KINDS or (group, kind.removesuffix("List")) in BY_KIND
-    if not known or not any(each.api_version == api_version for each in RESOURCES):
+    if not known or api_version not in _VERSIONS:
         if kind == wanted and wanted in OTHER_KINDS:
             return ""
         return f'no kind "{kind}" is registered for version "{api_version}" {SCHEME}'

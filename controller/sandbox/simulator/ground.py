@@ -17,6 +17,7 @@ from controller.cluster import answers
 from controller.cluster.connection import TIMEOUT, Connection
 from controller.cluster.protocol import ClusterError
 from controller.sandbox.simulator.carrier import Carried
+from controller.sandbox.simulator.clock import nap
 from controller.sandbox.wire import Request, Response
 
 HOST = "memory"
@@ -81,12 +82,12 @@ class GroundConnection(Connection):
     ) -> bytes:
         limit = timeout or TIMEOUT
         data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-        await asyncio.sleep(self._latency())
+        await nap(self._latency())
         found = self._carried(method, path, query, data, content_type)
         if found.seconds > limit:
-            await asyncio.sleep(limit)
+            await nap(limit)
             raise answers.unreachable(f"{method} {path}", HOST, f"time-out after {limit:g} s")
-        await asyncio.sleep(self._latency() + found.seconds)
+        await nap(self._latency() + found.seconds)
         self._alive(method, path)
         if found.response is None or not found.whole:
             raise answers.unreachable(f"{method} {path}", HOST, "the connection was lost")
@@ -117,9 +118,9 @@ class GroundConnection(Connection):
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, read_timeout: float = 330.0
     ) -> AsyncGenerator[bytes, None]:
-        await asyncio.sleep(self._latency())
+        await nap(self._latency())
         found = self._carried("GET", path, query, b"", "")
-        await asyncio.sleep(self._latency() + min(found.seconds, read_timeout))
+        await nap(self._latency() + min(found.seconds, read_timeout))
         self._alive("GET", path)
         if found.response is None or found.seconds > read_timeout:
             raise answers.unreachable(f"GET {path}", HOST, "the connection was lost")
