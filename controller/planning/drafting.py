@@ -175,7 +175,8 @@ def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    question = Question(made.snapshot, ask, made.packer.template, made.board, made.packing.tally)
+    shop = made.packer.shop
+    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, shop.stages)
     return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 
+from controller.domain.kube import PodShape
 from controller.domain.plan import Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
@@ -39,6 +40,7 @@ class Shop:
         self.offers = in_order_of(snapshot, options)
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
         self.looks = Looks()
+        self.stages: dict[int, tuple[PodShape, list[int]]] = {}  # how far pods come with all that is offered
         self.buyable = self.possible = 0
         self.own = 0  # machines that are there, and off
         self.price: list[int] = []  # in billionths, so that sums are exact

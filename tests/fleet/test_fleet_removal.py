@@ -522,7 +522,8 @@ async def test_the_grace_of_a_machine_that_its_work_kept_begins_when_the_work_is
     web = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
     world.town.pods[web.key] = web
     await world.run(controller, 90)
-    assert controller.hands.did("evict") and not world.account.alive()
+    assert controller.hands.did("evict")
+    assert not world.account.alive()
     assert controller.heard.of("called_off") == ["in_use"]
 
 
