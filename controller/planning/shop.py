@@ -34,8 +34,8 @@ class Shop:
         self._shown = labels_shown(snapshot)
         self._rooms: dict[int, Room] = {}
         self._built: dict[tuple[int, int], Room] = {}  # by pool and offer, which the rooms hold
-        self._there: dict[tuple[str, str], dict[str, int]] = before._there if before else {}
-        self._frees: dict[tuple[str, str], dict[str, int]] = before._frees if before else {}
+        self._there: dict[tuple[str, str], dict[str, int]] = {}
+        self._frees: dict[tuple[str, str], dict[str, int]] = {}
         known = before._built if before else {}
         self.offers = in_order_of(snapshot, options)
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
@@ -57,6 +57,7 @@ class Shop:
             place = (id(candidate.pool), id(candidate.offer))
             if (room := known.get(place)) is not None:
                 self._rooms[id(candidate)] = room
+                self._frees.setdefault((candidate.pool.name, candidate.offer.type.name), room.free)
             else:
                 room = self.template(candidate)
             self._built[place] = room
