@@ -167,10 +167,10 @@ class Loop:
             self._health.beat()
 
     def _next_look(self) -> float:
-        tick = self._monotonic() + self._timing.tick
-        if self.plan.wake_at is None:
-            return tick
-        return min(tick, self._monotonic() + max(0.01, self.plan.wake_at - self._clock() + 0.01))
+        now, tick = self._monotonic(), self._timing.tick
+        moments = (self.plan.wake_at, self.fleet.due() if self.fleet.rebuilt else None)
+        waits = [max(0.01, moment - self._clock() + 0.01) for moment in moments if moment is not None]
+        return now + min([tick, *waits])
 
     async def look(self) -> bool:
         """One pass. Returns whether a plan was made."""
@@ -245,7 +245,7 @@ class Loop:
             if not self.fleet.rebuilt or self._monotonic() - last < pause:
                 continue
             if await self._read("inventory", self.fleet.refresh_inventory):
-                self._window.hurry()
+                self._window.hurry()  # what tells nothing new waits for the next look
             last = self._monotonic()
 
     async def _ask_switched(self) -> None:
@@ -266,9 +266,10 @@ class Loop:
             if self.fleet.rebuilt and await self._read("catalogue", self.fleet.refresh_catalogue):
                 self._window.note()
 
-    async def _read(self, what: str, refresh: Callable[[], Awaitable[None]]) -> bool:
+    async def _read(self, what: str, refresh: Callable[[], Awaitable[bool]]) -> bool:
+        """Whether it was read and tells anything new."""
         try:
-            await refresh()
+            news = await refresh()
         except CloudError as error:
             self._metrics.cloud_errors.labels(error.reason.value).inc()
             self.problem(what, f"the {what} cannot be read: {error.message}")
@@ -276,7 +277,7 @@ class Loop:
                 await self._sleep(min(60.0, error.retry_after))
             return False
         self.problem(what, None)
-        return True
+        return news
 
     async def _sweep_now_and_then(self) -> None:
         """Now and then, and soon after anything that may have left something behind."""

@@ -114,5 +114,7 @@ class Rarer:
         return self._kept[kind].every()
 
     def _every_optional(self, plural: str) -> tuple[Any, ...]:
+        if plural not in self._optional.values():
+            return ()
         names = sorted(name for name, named in self._optional.items() if named == plural)
         return tuple(found for name in names for found in self._every(name))

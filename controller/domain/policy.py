@@ -183,7 +183,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_reserves_memory: bool = True  # plain kubelets keep 100Mi back, k3s and RKE2 do not
 
     def pool(self, name: str) -> Pool | None:
-        return next((pool for pool in self.pools if pool.name == name), None)
+        for pool in self.pools:  # for every machine, at every look
+            if pool.name == name:
+                return pool
+        return None
 
     @property
     def common_strategy(self) -> str:

@@ -26,6 +26,7 @@ from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.account import Account
 from controller.fleet.dressing import over
+from controller.fleet.due import due
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
@@ -122,13 +123,22 @@ class Fleet:
         self.rebuilt = False
         self._forgot += 1
 
-    async def refresh_catalogue(self) -> None:
+    async def refresh_catalogue(self) -> bool:
+        """Whether it may lead to other decisions: mostly the same is sold as before."""
+        before, room = self.catalogue, self.scripts_free()
+        hopeless = (self.ledger.given_up, self.ledger.in_vain)
+        hopeless = ({pod: dict(found) for pod, found in hopeless[0].items()}, dict(hopeless[1]))
         found = await self._cloud.catalogue()
         if found.offers == self.catalogue.offers:  # the same objects: what was made of them serves again
             found = replace(found, offers=self.catalogue.offers)
         self.catalogue = found
         await self.ledger.heed_tokens()
         await self._count_scripts()
+        return (
+            replace(found, at=before.at) != before
+            or self.scripts_free() != room
+            or (self.ledger.given_up, self.ledger.in_vain) != hopeless
+        )
 
     async def _count_scripts(self) -> None:
         if not any(pool.own_script for pool in self.policy.pools):
@@ -140,14 +150,21 @@ class Fleet:
         else:
             self.flights.scripts.listed(self.policy, scripts, self.machines())
 
-    async def refresh_inventory(self) -> None:
+    async def refresh_inventory(self) -> bool:
+        """Whether it is worth a look at once: it tells what was not known, or is one more list without a machine."""
         logins = (
             self._cloud.health().logins
         )  # before the list: one that is on its way is none of the next ones
+        before = self._sightings.told
         await self._take(*await self._list())
         if logins != self._logins:
             self._logins = logins
             self.refusals.logged_in_anew()
+            return True
+        return self._sightings.told != before or any(
+            machine.phase is not Phase.TOMBSTONE and self._sightings.of(machine) is None
+            for machine in self.ledger.machines.values()
+        )
 
     @property
     def wants_a_list(self) -> bool:
@@ -184,6 +201,12 @@ class Fleet:
 
     def machines(self) -> tuple[Machine, ...]:
         return tuple(sorted(self.ledger.machines.values(), key=lambda m: m.name))
+
+    def due(self) -> float | None:
+        """The next moment at which time alone makes a look worth while."""
+        now, limits = self._clock(), self.policy.deadlines
+        moments = [due(machine, limits, now) for machine in self.ledger.machines.values()]
+        return min((moment for moment in (*moments, self.flights.due) if moment is not None), default=None)
 
     @property
     def busy(self) -> bool:

@@ -147,6 +147,11 @@ class Flights:
     def idle(self) -> bool:
         return self._tasks.idle
 
+    @property
+    def due(self) -> float | None:
+        """When something that failed may be tried again."""
+        return self._tasks.due
+
     def _remember(self, machine: Machine) -> None:
         now = self._clock()
         for old in [one for one, (since, _) in self._closed.items() if now - since >= _LIST_LAG]:

@@ -141,6 +141,9 @@ class Leaving:
         if machine is None:
             return
         wanted_gone = self._check if machine.failed else self._wanted_gone(machine.name)
+        if machine.failed and machine.name in self._kept:
+            self._check()
+            machine = await self._while_kept(policy, machine)
 
         def check() -> None:
             wanted_gone()
@@ -185,6 +188,15 @@ class Leaving:
 
         return tell
 
+    async def _while_kept(self, policy: Policy, machine: Machine) -> Machine:
+        """As long as the same keeps it, there is nothing to write; its grace begins when that is over."""
+        try:
+            self._removal.look_closed(policy, machine)
+        except CalledOff as stop:
+            if stop.why.code is self._kept[machine.name]:
+                raise _stays(machine, stop.why) from stop
+        return await self._move(machine.intent, Phase.DRAINING, drain_at=self._clock())
+
     async def _keep(self, intent: str, why: Explanation, *, moved: bool = False) -> None:
         """It stays. A failed one stays tainted, and goes as soon as it is idle. Work is not moved again at once."""
         machine = self._ledger.machines.get(intent)
@@ -195,7 +207,7 @@ class Leaving:
             if self._kept.get(machine.name) is not why.code:
                 self._kept[machine.name] = why.code
                 self._listener.removal_called_off(machine, why)
-            raise NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
+            raise _stays(machine, why)
         await self._removal.restore(machine, self._lead)
         self._restored(machine.name)
         now_is = self._ledger.machines.get(intent)
@@ -305,6 +317,10 @@ class Leaving:
         log.warning("surplus instance deleted", extra={"machine": machine.name, "instance": extra.id})
         await self._ledger.flush()
         await self._sleep(_MOST_POLL)  # lists lag behind
+
+
+def _stays(machine: Machine, why: Explanation) -> NotYet:
+    return NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
 
 
 def _is_done(outcome: Outcome) -> bool:

@@ -9,7 +9,7 @@ costs one retry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -44,6 +44,11 @@ class Refusals:
         self.change(deadlines)
         self._times: dict[Key, int] = {}
         self._known: dict[Key, Refusal] = {}
+        self._told: tuple[object, dict[str, Refusal], tuple[Refusal, ...]] = (
+            None,
+            {},
+            (),
+        )  # for whom, of what
         self._heard_at = 0.0  # the latest moment that the clock showed
 
     def change(self, deadlines: Deadlines) -> None:
@@ -126,17 +131,22 @@ class Refusals:
                 self._times.pop(key, None)
             elif refusal.until > now and refusal.until > _until(scopes.get(refusal.offer)):
                 scopes[refusal.offer] = refusal
-        found: list[Refusal] = []
         if not scopes:
             return ()
-        for offer in offers:
-            here = [scopes.get("*"), scopes.get(f"{offer.type.name}/*/*"), scopes.get(offer.key)]
-            last = max(here, key=_until)
-            if last is not None:
-                found.append(
-                    Refusal(offer=offer.key, reason=last.reason, until=last.until, message=last.message)
-                )
-        return tuple(found)
+        if self._told[0] is not offers or self._told[1] != scopes:
+            self._told = (offers, scopes, _each(offers, scopes))
+        return self._told[2]
+
+
+def _each(offers: Iterable[Offer], scopes: Mapping[str, Refusal]) -> tuple[Refusal, ...]:
+    found = []
+    for offer in offers:
+        key = offer.key
+        here = [scopes.get("*"), scopes.get(f"{offer.type.name}/*/*"), scopes.get(key)]
+        last = max(here, key=_until)
+        if last is not None:
+            found.append(Refusal(offer=key, reason=last.reason, until=last.until, message=last.message))
+    return tuple(found)
 
 
 def _until(refusal: Refusal | None) -> float:

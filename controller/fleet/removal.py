@@ -94,6 +94,13 @@ class Removal:
         if await self._node(machine) is not None:
             await self._writer.taint(machine.name, add=(self.closing,))
 
+    def look_closed(self, policy: Policy, machine: Machine) -> None:
+        """At one that was closed before, as far as is watched. Raises CalledOff where work still keeps it."""
+        node = self._view.node(machine.name)
+        closed = node is not None and node.has_taint(self.closing.key, self.closing.effect)
+        if closed and not is_due(machine, policy.deadlines, self._clock()):
+            self._refuse(policy, machine, self._view.pods_on(machine.name))
+
     async def drain(self, policy: Policy, machine: Machine, check: Check, waits: Waits) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
         node = await self._node(machine)

@@ -57,7 +57,7 @@ class Sightings:
         elif inventory.account != self.inventory.account:
             return  # of another account nothing is known before it told all
         else:
-            self._by_id |= {instance.id: instance for instance in inventory.instances}
+            self._by_id = self._by_id | {instance.id: instance for instance in inventory.instances}
         self._by_id |= {instance.id: instance for instance in found}
         self.unsure = frozenset(unsure)
         self._sort()
@@ -68,6 +68,11 @@ class Sightings:
             intent = intent_of(self._cluster_id, instance)
             if intent:
                 self._by_intent.setdefault(intent, []).append(instance)
+
+    @property
+    def told(self) -> tuple[object, ...]:
+        """All that lists have told; equal as long as they tell the same."""
+        return self.inventory.complete, self.inventory.account, self._by_id, self.unsure
 
     def of(self, machine: Machine) -> Instance | None:
         """The record's own instance: by its id, or, while that is not known, by the marks."""

@@ -69,6 +69,13 @@ class Tasks:
         if self._tasks.get(key) is task:
             del self._tasks[key]
 
+    @property
+    def due(self) -> float | None:
+        """When the next pause ends, and what failed may be started again."""
+        now = self._clock()
+        ends = [began + length for length, began in self._pauses.values() if began <= now]
+        return min((end for end in ends if end >= now), default=None)
+
     def _pausing(self, key: str) -> bool:
         length, began = self._pauses.get(key, (0.0, 0.0))
         return 0 <= self._clock() - began < length  # a clock that jumped back ends the pause

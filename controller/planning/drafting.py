@@ -27,7 +27,7 @@ from controller.planning.in_vain import without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.minimum import TopUp, top_up
-from controller.planning.own import as_if_on_the_way, is_own, only_own
+from controller.planning.own import any_own, as_if_on_the_way, only_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.picture import at_paid_prices, in_order
 from controller.planning.placing import Placing, board_of, place
@@ -66,7 +66,7 @@ def draft(snapshot: Snapshot) -> Draft:
     found = gather(snapshot, claims)
     snapshot = with_devices(snapshot, claims)
     first: list[Launch] = []
-    if snapshot.policy.own_first and found.pods and any(is_own(offer) for offer in snapshot.offers):
+    if snapshot.policy.own_first and found.pods and any_own(snapshot.offers):
         without = _whole(only_own(snapshot), found)
         first = [launch(room, "") for room in without.packing.rooms]
         snapshot = as_if_on_the_way(snapshot, first)
@@ -118,7 +118,7 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
     asking = asks(demand, declared, watched, found.gangs)
     board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
-    board.offer_number = {id(packer.template(c)): n for n, c in enumerate(packer.shop.offers)}
+    board.offer_number = packer.shop.number_of_room
     placing = place(asking, sites, declared, board)
     told |= placing.told
     for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
@@ -175,7 +175,8 @@ def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    question = Question(made.snapshot, ask, made.packer.template, made.board, made.packing.tally)
+    shop = made.packer.shop
+    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, shop.stages)
     return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
 
 

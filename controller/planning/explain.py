@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from controller.domain import names
+from controller.domain.kube import PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, fits, is_accelerator, missing
@@ -26,7 +27,10 @@ _POOLS = 4  # told of beside the nearest: the sentence becomes an event, and tho
 _VALUES = 5  # of a label
 _NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
 
+_SHAPES = 64  # that are remembered
+
 Template = Callable[[Candidate], Room]
+Stages = dict[int, tuple[PodShape, list[int]]]  # by shape, which is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Question:
     template: Template
     board: Board | None = None
     tally: Tally | None = None  # with what is bought by the same plan
+    stages: Stages | None = None  # that earlier questions about all of the same options came to
 
     @property
     def profile(self) -> Profile | None:
@@ -62,7 +67,7 @@ def why_not(
             Reason.NO_CAPACITY,
             f"the catalogue offers nothing that the pools may buy ({listed}): check their types",
         )
-    of_all, nearest = _nearest(question, options)
+    of_all, nearest = _nearest(question, options, question.stages)
     whole = limit or of_all
     others = []
     for pool in snapshot.policy.pools if len(snapshot.policy.pools) > 1 else ():
@@ -78,12 +83,20 @@ def why_not(
     return Explanation(whole.code, "; ".join((whole.message, *others)))
 
 
-def _nearest(question: Question, options: Sequence[Candidate]) -> tuple[Explanation, Candidate | None]:
+def _nearest(
+    question: Question, options: Sequence[Candidate], known: Stages | None = None
+) -> tuple[Explanation, Candidate | None]:
     """Of these candidates the one that comes closest, where one can be named, and what is in its way."""
     snapshot, ask, template, board = question.snapshot, question.ask, question.template, question.board
     profile = question.profile
     gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
-    stages = [_stage(ask, gpus, candidate, template(candidate)) for candidate in options]
+    shape = ask.pod.shape
+    shown = known.get(id(shape)) if known is not None else None
+    stages = shown[1] if shown else [_stage(ask, gpus, each, template(each)) for each in options]
+    if known is not None and shown is None:
+        if len(known) >= _SHAPES:
+            known.clear()
+        known[id(shape)] = (shape, stages)
     if profile is not None and board is not None:
         # What labels and taints let in, and volumes, ports or other pods do not.
         stages = [

@@ -20,7 +20,7 @@ from controller.planning.budget import committed, reserved
 from controller.planning.choice import Candidate
 from controller.planning.fit import Ask
 from controller.planning.namespaces import Charges
-from controller.planning.own import is_own
+from controller.planning.own import any_own, is_own
 from controller.planning.predict import GIB
 
 RATE_WINDOW = 60.0
@@ -48,7 +48,7 @@ class Tally:
         for machine in alive:
             self.gpus_of_pool[machine.pool] += machine.gpus
         self.charges = Charges(snapshot)
-        self._own = any(is_own(offer) for offer in snapshot.offers)
+        self._own = any_own(snapshot.offers)
         self._billing = snapshot.policy.billing
         limits = self.limits
         amounts = (limits.gpus, limits.cores, limits.memory_gb, limits.price_per_hour, limits.price_per_month)

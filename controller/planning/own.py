@@ -67,6 +67,11 @@ def is_own(offer: Offer | Machine | None) -> bool:
     return offer is not None and offer.market == SWITCHED
 
 
+@remembered
+def any_own(offers: tuple[Offer, ...]) -> bool:
+    return any(is_own(offer) for offer in offers)
+
+
 def labels_of(
     policy: Policy, pool: Pool, offer: Offer, face: Face | None, node: Node | None
 ) -> dict[str, str]:

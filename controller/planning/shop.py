@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 
+from controller.domain.kube import PodShape
 from controller.domain.plan import Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.looks import Looks
-from controller.planning.own import is_own
+from controller.planning.own import any_own, is_own
 from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
@@ -27,15 +28,19 @@ _NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
 
 
 class Shop:
-    def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
+    def __init__(self, snapshot: Snapshot, options: Sequence[Candidate], before: Shop | None = None) -> None:
+        """`before`: one made of the same but for its options, whose rooms serve again."""
         self._snapshot = snapshot
         self._shown = labels_shown(snapshot)
         self._rooms: dict[int, Room] = {}
+        self._built: dict[tuple[int, int], Room] = {}  # by pool and offer, which the rooms hold
         self._there: dict[tuple[str, str], dict[str, int]] = {}
         self._frees: dict[tuple[str, str], dict[str, int]] = {}
+        known = before._built if before else {}
         self.offers = in_order_of(snapshot, options)
         self.number = {id(candidate): n for n, candidate in enumerate(self.offers)}
         self.looks = Looks()
+        self.stages: dict[int, tuple[PodShape, list[int]]] = {}  # how far pods come with all that is offered
         self.buyable = self.possible = 0
         self.own = 0  # machines that are there, and off
         self.price: list[int] = []  # in billionths, so that sums are exact
@@ -49,7 +54,13 @@ class Shop:
         bits_of: dict[int, int] = {}  # by the very object: offers of a type share it
         for number, candidate in enumerate(self.offers):
             bit = 1 << number
-            room = self.template(candidate)
+            place = (id(candidate.pool), id(candidate.offer))
+            if (room := known.get(place)) is not None:
+                self._rooms[id(candidate)] = room
+                self._frees.setdefault((candidate.pool.name, candidate.offer.type.name), room.free)
+            else:
+                room = self.template(candidate)
+            self._built[place] = room
             self.looks.add(room.name, room.labels, room.taints)
             if is_own(candidate.offer):
                 self.own |= bit
@@ -139,6 +150,10 @@ class Shop:
         return [(price, self.free[self.best(bits)], bits) for (price, _), bits in found.items()]
 
     @cached_property
+    def number_of_room(self) -> dict[int, int]:
+        return {id(self.template(candidate)): number for number, candidate in enumerate(self.offers)}
+
+    @cached_property
     def dearest(self) -> int:
         return max(self.price, default=0)
 
@@ -195,15 +210,16 @@ def shop_of(snapshot: Snapshot, options: Sequence[Candidate]) -> Shop:
     A shop is never written to once it is there; what an own machine has free is read off its node, and may change.
     """
     global _latest
-    if any(is_own(candidate.offer) for candidate in options):
+    if any_own(snapshot.offers):
         return Shop(snapshot, options)
     # The figures are one map that whoever learns goes on writing to.
     figures = {kind: dict(units) for kind, units in snapshot.observed.items()}
     made_of = (snapshot.policy, snapshot.daemonsets, figures, labels_shown(snapshot))
     known = _latest
-    if known is not None and known[0] is options and known[1] == made_of:
-        return known[2]
-    shop = Shop(snapshot, options)
+    before = known[2] if known is not None and known[1] == made_of else None
+    if known is not None and before is not None and known[0] is options:
+        return before
+    shop = Shop(snapshot, options, before)
     _latest = (options, made_of, shop)
     return shop
 

@@ -98,39 +98,38 @@ class Metrics:
 
     def show(self, plan: Plan, machines: Sequence[Machine], own: Mapping[str, Own] | None = None) -> None:
         """Set every gauge from the picture; what is no longer there falls to nothing."""
-        alive = [m for m in machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
-        gpus: Count[str] = Count()
-        for m in alive:
-            gpus[_pool(m)] += m.gpus
-        losses: dict[str, Decimal] = {}
-        for m in alive:
+        gpus: dict[str, int] = {}
+        phases: dict[tuple[str, Phase], int] = {}
+        losses: dict[Reason, Decimal] = {}
+        price = Decimal(0)
+        for m in machines:
+            place = (_pool(m), m.phase)
+            phases[place] = phases.get(place, 0) + 1
+            if m.phase is Phase.TOMBSTONE or m.gone_at:
+                continue
+            gpus[place[0]] = gpus.get(place[0], 0) + m.gpus
+            price += m.price
             if (reason := _lost(m, plan)) is not None:
-                losses[reason.value] = losses.get(reason.value, Decimal(0)) + m.price
-        picture = (
-            Count(one.power for one in (own or {}).values()),
-            Count((_pool(m), m.phase.value) for m in machines),
-            gpus,
-            Count(e.code.value for e in plan.pods.values()),
-            sum(m.price for m in alive),
-            losses,
-        )
+                losses[reason] = losses.get(reason, Decimal(0)) + m.price
+        powers = Count(one.power for one in own.values()) if own else {}
+        codes = Count(e.code for e in plan.pods.values()) if plan.pods else {}
+        picture = (powers, phases, gpus, codes, price, losses)
         if picture == self._shown:  # as mostly: the same gauges are not taken down and put up again
             return
         self._shown = picture
         for gauge in (self.power, self.machines, self.gpus, self.waiting, self.lost):
             gauge.clear()
-        powers, phases, _, codes, price, _ = picture
         for power, count in powers.items():
             self.power.labels(power).set(count)
         for (pool, phase), count in phases.items():
-            self.machines.labels(pool, phase).set(count)
+            self.machines.labels(pool, phase.value).set(count)
         for pool, count in gpus.items():
             self.gpus.labels(pool).set(count)
         for code, count in codes.items():
-            self.waiting.labels(code).set(count)
+            self.waiting.labels(code.value).set(count)
         self.price.set(float(price))
         for code, lost in losses.items():
-            self.lost.labels(code).set(float(lost))
+            self.lost.labels(code.value).set(float(lost))
 
     def text(self) -> bytes:
         return generate_latest(self.registry)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from controller.sandbox.wire import Request, Response
@@ -143,6 +144,7 @@ class Rule:
         }
 
 
+@lru_cache(maxsize=256)
 def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part) for part in path.split("*")), re.DOTALL)
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.cloud.protocol import CloudError
+from controller.domain import names
 from controller.domain.cloudthings import Instance, Volume
 from controller.domain.kube import DisruptionBudget, PodDeviceClaim, Selector
 from controller.domain.machine import Machine, Phase
@@ -483,6 +484,47 @@ async def test_work_on_a_failed_machine_keeps_it_and_is_told_once() -> None:
     world.town.pods.clear()
     await world.run(controller, 120)
     assert not world.account.alive()
+
+
+async def test_a_failed_machine_that_its_work_keeps_is_looked_at_and_nothing_is_written_again() -> None:
+    world, controller, machine = await ready()
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    world.account.set("i-1", status="error")
+    await world.run(controller, 120)
+    assert controller.heard.of("called_off") == ["in_use"]
+    controller.hands.calls.clear()
+    await world.run(controller, 3600)
+    assert not controller.hands.did("taint", "annotate", "write_config_map", "list_pods_on", "get_node")
+    world.town.pods.clear()
+    await world.run(controller, 60)
+    assert not world.account.alive()
+
+
+async def test_a_failed_machine_that_its_work_keeps_is_closed_again_when_its_taint_is_gone() -> None:
+    world, controller, machine = await ready()
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    world.account.set("i-1", status="error")
+    await world.run(controller, 120)
+    world.town.nodes[machine.name] = replace(world.town.nodes[machine.name], taints=())
+    await world.run(controller, 60)
+    assert world.town.nodes[machine.name].has_taint(names.TAINT_DRAINING, "NoSchedule")
+
+
+async def test_the_grace_of_a_machine_that_its_work_kept_begins_when_the_work_is_over() -> None:
+    world, controller, machine = await ready()
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    world.account.set("i-1", status="error")
+    await world.run(controller, 3600)
+    world.town.pods.clear()
+    web = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[web.key] = web
+    await world.run(controller, 90)
+    assert controller.hands.did("evict")
+    assert not world.account.alive()
+    assert controller.heard.of("called_off") == ["in_use"]
 
 
 async def test_pods_stuck_on_a_dead_node_do_not_keep_a_broken_machine_for_ever() -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from controller.domain.kube import DaemonSet, PodShape, Toleration
 from controller.domain.plan import Refusal, Snapshot
 from controller.domain.reason import Reason
+from controller.planning import choice, shop
 from controller.planning.choice import candidates
 from controller.planning.planner import plan
 from controller.planning.shop import shop_of
@@ -47,6 +48,9 @@ CHANGES: dict[str, Callable[[Snapshot], Snapshot]] = {
         nodes=(node("home-a100-aaaaaaaaaa", labels={"nvidia.com/gpu.product": "NVIDIA-OTHER"}),),
     ),
     "settings": lambda s: replace(s, policy=policy(pool(max_price_per_hour=Decimal(1)))),
+    "types with less in them": lambda s: replace(
+        s, offers=tuple(replace(o, type=replace(o.type, memory_gib=1, vcpus=1)) for o in s.offers)
+    ),
     "a pause": lambda s: replace(s, policy=replace(s.policy, pause="scale-up")),
     "what is sold": lambda s: replace(s, offers=s.offers[1:]),
     "nothing": lambda s: s,
@@ -54,13 +58,28 @@ CHANGES: dict[str, Callable[[Snapshot], Snapshot]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_plan_after_a_change_is_the_one_of_somebody_who_never_saw_what_was_before(change: str) -> None:
-    before = world(pods=(pod(),), observed={})
-    assert plan(before).actions
+@pytest.mark.parametrize("gpus", [1, 99])
+def test_a_plan_after_a_change_is_the_one_of_somebody_who_never_saw_what_was_before(
+    change: str, gpus: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = world(pods=(pod(gpus=gpus),), observed={})
+    assert bool(plan(before).actions) == (gpus == 1)
     changed = CHANGES[change](before)
-    found = plan(changed)
+    found = plan(refused(changed)), plan(changed)
+    for module in (choice, shop):
+        monkeypatch.setattr(module, "_latest", None)
     fresh = replace(changed, policy=replace(changed.policy), offers=(*changed.offers,))
-    assert found == plan(fresh)
+    assert found[1] == plan(fresh)
+    monkeypatch.setattr(shop, "_latest", None)
+    assert found[0] == plan(refused(fresh))
+
+
+def test_why_a_pod_fits_nothing_is_said_anew_for_each_shape() -> None:
+    snapshot = world(pods=(pod(gpus=99), pod("small", requests={"cpu": 10**7})))
+    told = plan(snapshot).pods
+    again = plan(replace(snapshot, now=NOW + 5)).pods
+    assert told == again
+    assert len({why.message for why in told.values()}) == 2
 
 
 def test_a_refusal_that_has_ended_hinders_nothing_although_it_is_still_listed() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.sandbox.simulator.clock import Stuck, VirtualLoop
+from controller.sandbox.simulator.clock import Stuck, VirtualLoop, nap
 
 
 def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -95,3 +95,40 @@ def test_who_would_wait_for_ever_is_told() -> None:
     task.cancel()
     loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
     loop.close()
+
+
+def test_a_nap_lasts_as_long_as_it_says() -> None:
+    async def doze() -> list[float]:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await nap(5)
+        after_one = loop.time() - began
+        await asyncio.gather(*(asyncio.ensure_future(_doze(seconds)) for seconds in (3.0, 1.0, 2.0)))
+        return [after_one, loop.time() - began]
+
+    assert run(doze()) == [5, 8]
+
+
+def test_a_nap_ends_with_its_task_or_with_its_time_limit() -> None:
+    async def doze() -> list[object]:
+        loop = asyncio.get_running_loop()
+        told: list[object] = []
+        sleeping = asyncio.ensure_future(_doze(100))
+        await nap(1)
+        sleeping.cancel()
+        told += [type(error).__name__ for error in await asyncio.gather(sleeping, return_exceptions=True)]
+        try:
+            async with asyncio.timeout(4):
+                await nap(100)
+        except TimeoutError:
+            told.append(loop.time())
+        not_begun = asyncio.ensure_future(_doze(7))
+        not_begun.cancel()
+        await asyncio.wait([not_begun])
+        return [*told, not_begun.cancelled(), loop.time()]
+
+    assert run(doze()) == ["CancelledError", 5.0, True, 5.0]
+
+
+async def _doze(seconds: float) -> None:
+    await nap(seconds)

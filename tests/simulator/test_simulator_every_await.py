@@ -19,7 +19,7 @@ from tests.simulator.days import Day
 
 STORY = [Work("train", 5.0, 120.0, 1, 2000, 8192)]
 QUICK = {"scale_down": {"cooldown": "60s"}}
-STEP = 1 if os.environ.get("EVERY_AWAIT") else 180
+STEP = 1 if os.environ.get("EVERY_AWAIT") else 150
 TOGETHER = 2  # children
 
 

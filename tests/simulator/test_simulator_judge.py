@@ -9,6 +9,7 @@ import pytest
 
 from controller.sandbox.cluster.resources import LEASES
 from controller.sandbox.simulator.simulation import Simulation
+from controller.sandbox.simulator.trouble import HELPLESS
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.wire import Request
 from tests.simulator.days import Day
@@ -93,6 +94,18 @@ def test_a_machine_that_ended_badly_with_nobody_on_it_is_left_to_the_controller(
         simulation.judge.books.gpu_pods_on = lambda node: []  # type: ignore[method-assign]
         simulation.trouble._look_after()
         assert one.status == "error"
+
+    day(fails, 400.0)
+
+
+@pytest.mark.parametrize("told", HELPLESS)
+def test_a_machine_that_its_pods_keep_is_deleted_by_somebody_who_reads_that_it_failed(told: str) -> None:
+    def fails(simulation: Simulation) -> None:
+        one = simulation.judge.holdings.alive()[0]
+        simulation.worlds.tell_cloud("POST", "events", {"event": "fail", "id": one.id, "into": "error"})
+        simulation.judge.books.told = lambda: {one.hostname: told}  # type: ignore[method-assign]
+        simulation.trouble._look_after()
+        assert one.status in ("deleting", "discontinued")
 
     day(fails, 400.0)
 

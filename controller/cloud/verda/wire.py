@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -60,11 +61,15 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     def account(self) -> str:
         """Tells accounts apart, and nothing else. A secret that is replaced alone leaves the account the same; at
         another address an emulator may take any client."""
-        where = f"{_plain_url(self.base_url)}\0{self.client_id}"
-        return hashlib.sha256(where.encode()).hexdigest()[:16]
+        return _mark(self.base_url, self.client_id)
 
     def __repr__(self) -> str:
         return f"Login(base_url={self.base_url!r})"
+
+
+@lru_cache(maxsize=4)  # asked for at every call
+def _mark(base_url: str, client_id: str) -> str:
+    return hashlib.sha256(f"{_plain_url(base_url)}\0{client_id}".encode()).hexdigest()[:16]
 
 
 def _plain_url(url: str) -> str:

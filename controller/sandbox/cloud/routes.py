@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.sandbox.cloud.schemas import COUNT, TEXT, Schema, many, ref
@@ -33,9 +33,8 @@ class Route:
     public: bool
     parts: tuple[str, ...]
 
-    def match(self, method: str, parts: tuple[str, ...]) -> Params | None:
-        if method != self.method or len(parts) != len(self.parts):
-            return None
+    def match(self, parts: tuple[str, ...]) -> Params | None:
+        """Of a path of as many parts."""
         params = {}
         for want, have in zip(self.parts, parts, strict=True):
             if want.startswith("{"):
@@ -74,9 +73,20 @@ def split(path: str) -> tuple[str, ...]:
     return tuple(part for part in path.split("/") if part)
 
 
-def find(routes: tuple[Route, ...], method: str, parts: tuple[str, ...]) -> tuple[Route, Params] | None:
+Table = Mapping[tuple[str, int], list[Route]]
+
+
+def table(routes: Iterable[Route]) -> Table:
+    """By method and number of parts, each in the order in which they are tried."""
+    found: dict[tuple[str, int], list[Route]] = {}
     for each in routes:
-        params = each.match(method, parts)
+        found.setdefault((each.method, len(each.parts)), []).append(each)
+    return found
+
+
+def find(routes: Table, method: str, parts: tuple[str, ...]) -> tuple[Route, Params] | None:
+    for each in routes.get((method, len(parts)), ()):
+        params = each.match(parts)
         if params is not None:
             return each, params
     return None

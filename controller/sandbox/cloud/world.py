@@ -17,7 +17,7 @@ from controller.sandbox.cloud.api import PROTECTED, PUBLIC
 from controller.sandbox.cloud.auth import Tokens
 from controller.sandbox.cloud.ground import Ground
 from controller.sandbox.cloud.limits import RateLimits, Standing, too_many
-from controller.sandbox.cloud.routes import find, split
+from controller.sandbox.cloud.routes import find, split, table
 from controller.sandbox.cloud.scenario import Scenario
 from controller.sandbox.cloud.settings import Settings
 from controller.sandbox.cloud.state import FIRST_PROJECT, State
@@ -27,6 +27,7 @@ from controller.sandbox.wire import Request, Response
 
 NOBODY = ""  # whom requests without a token count for
 CACHED = ("/instances", "/volumes")
+_PUBLIC, _PROTECTED = table(PUBLIC), table(PROTECTED)
 
 
 class CloudWorld:
@@ -80,7 +81,7 @@ class CloudWorld:
             raise Refusal(400, "user-agent header is required")
         if parts == ("oauth2", "token") and request.method == "POST":
             return self._open(request, parts, lambda: self.tokens.issue(request, settings, now))
-        public = find(PUBLIC, request.method, parts)
+        public = find(_PUBLIC, request.method, parts)
         if public is not None:
             route, params = public
             return self._open(request, parts, lambda: route.endpoint(self.state, request, params))
@@ -115,7 +116,7 @@ class CloudWorld:
         return self.limits[project].count(request.method, path, settings, self._ground.now, query=query)
 
     def _protected(self, request: Request, parts: tuple[str, ...], project: str) -> Response:
-        found = find(PROTECTED, request.method, parts)
+        found = find(_PROTECTED, request.method, parts)
         if found is None:
             raise unknown_path(self._ground.settings)
         route, params = found

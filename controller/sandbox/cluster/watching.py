@@ -45,10 +45,12 @@ def _departed(before: Item, version: int) -> Item:
 
 
 @lru_cache(maxsize=256)
-def _empty(resource: Resource) -> Obj:
-    """What a bookmark shows beside its version: an object with nothing in it."""
+def _empty(resource: Resource) -> bytes:
+    """What a bookmark shows before its version: an object with nothing in it."""
     head = {"kind": resource.kind, "apiVersion": resource.api_version}
-    return head | shaped(of_resource(resource).name, {})
+    held = head | shaped(of_resource(resource).name, {})
+    held.pop("metadata", None)
+    return msgspec.json.encode(held)[:-1] + b',"metadata":'
 
 
 class Watch:
@@ -117,9 +119,10 @@ class Watch:
         meta: Obj = {"resourceVersion": str(version)} | ({"annotations": annotations} if annotations else {})
         if self.form.kind:
             body: Obj = {"kind": METADATA, "apiVersion": self.form.api_version, "metadata": meta}
+            told = msgspec.json.encode(body)
         else:
-            body = {**_empty(self.resource), "metadata": meta}
-        self.stream.put(line("BOOKMARK", msgspec.json.encode(body)))
+            told = _empty(self.resource) + msgspec.json.encode(meta) + b"}"
+        self.stream.put(line("BOOKMARK", told))
 
     def _keep_marking(self, agenda: Agenda, newest: Callable[[], int]) -> None:
         def mark() -> None:

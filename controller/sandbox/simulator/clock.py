@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import heapq
 from collections import deque
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 _MANY = 512  # cancelled timers that may lie about
@@ -75,6 +76,47 @@ class _Timer(asyncio.TimerHandle):
             self._args = ()
             if self._scheduled:
                 self._loop.given_up()
+
+
+class _Nap:
+    """What a sleeping task waits for. A timer wakes the task itself, not a future that would wake it a step later."""
+
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_loop", "_seconds", "_timer", "_wake")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._cancelled = False
+        self._asyncio_future_blocking = False
+
+    def __await__(self) -> Generator[_Nap, None, None]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    # -- as a task asks of it
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, wake: Callable[[_Nap], object], *, context: contextvars.Context) -> None:
+        self._wake, self._context = wake, context
+        self._timer = self._loop.call_later(self._seconds, wake, self, context=context)
+
+    def cancel(self, msg: object = None) -> bool:
+        if not self._cancelled:
+            self._cancelled = True
+            self._timer.cancel()
+            self._loop.call_soon(self._wake, self, context=self._context)
+        return True
+
+    def result(self) -> None:
+        if self._cancelled:
+            raise asyncio.CancelledError
+
+
+def nap(seconds: float) -> Awaitable[None]:
+    """`asyncio.sleep` for what is done a hundred thousand times a day."""
+    return _Nap(asyncio.get_running_loop(), seconds)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

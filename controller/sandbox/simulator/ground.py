@@ -17,6 +17,7 @@ from controller.cluster import answers
 from controller.cluster.connection import TIMEOUT, Connection
 from controller.cluster.protocol import ClusterError
 from controller.sandbox.simulator.carrier import Carried
+from controller.sandbox.simulator.clock import nap
 from controller.sandbox.wire import Request, Response
 
 HOST = "memory"
@@ -26,6 +27,41 @@ class Ground(Protocol):
     """Where requests arrive."""
 
     def carried(self, request: Request) -> Carried: ...
+
+
+class _Ear:
+    """Hears what is sent on a stream a moment later, together with what follows meanwhile; and that nothing comes."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, latency: Callable[[], float], patience: float
+    ) -> None:
+        self.news = asyncio.Event()
+        self.silent = False
+        self._loop = loop
+        self._latency = latency
+        self._patience = patience
+        self._heard = loop.time()
+        self._coming = False
+        self._silence = loop.call_later(patience, self._listen)
+
+    def sent(self) -> None:
+        if not self._coming:
+            self._coming = True
+            self._loop.call_later(self._latency(), self._arrived)
+
+    def _arrived(self) -> None:
+        self._coming, self._heard = False, self._loop.time()
+        self.news.set()
+
+    def _listen(self) -> None:
+        self.silent = self._loop.time() >= self._heard + self._patience
+        if self.silent:
+            self.news.set()
+        else:
+            self._silence = self._loop.call_at(self._heard + self._patience, self._listen)
+
+    def close(self) -> None:
+        self._silence.cancel()
 
 
 class GroundConnection(Connection):
@@ -46,12 +82,12 @@ class GroundConnection(Connection):
     ) -> bytes:
         limit = timeout or TIMEOUT
         data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
-        await asyncio.sleep(self._latency())
+        await nap(self._latency())
         found = self._carried(method, path, query, data, content_type)
         if found.seconds > limit:
-            await asyncio.sleep(limit)
+            await nap(limit)
             raise answers.unreachable(f"{method} {path}", HOST, f"time-out after {limit:g} s")
-        await asyncio.sleep(self._latency() + found.seconds)
+        await nap(self._latency() + found.seconds)
         self._alive(method, path)
         if found.response is None or not found.whole:
             raise answers.unreachable(f"{method} {path}", HOST, "the connection was lost")
@@ -82,23 +118,20 @@ class GroundConnection(Connection):
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, read_timeout: float = 330.0
     ) -> AsyncGenerator[bytes, None]:
-        await asyncio.sleep(self._latency())
+        await nap(self._latency())
         found = self._carried("GET", path, query, b"", "")
-        await asyncio.sleep(self._latency() + min(found.seconds, read_timeout))
+        await nap(self._latency() + min(found.seconds, read_timeout))
         self._alive("GET", path)
         if found.response is None or found.seconds > read_timeout:
             raise answers.unreachable(f"GET {path}", HOST, "the connection was lost")
         stream = found.response.stream
         if found.response.status >= 300 or stream is None:
             raise self._refused(f"GET {path}", found.response)
-        woken = asyncio.Event()
-        stream.wake = woken.set
-        loop = asyncio.get_running_loop()
-        heard = loop.time()
-        silence = loop.call_later(read_timeout, woken.set)
+        ear = _Ear(asyncio.get_running_loop(), self._latency, read_timeout)
+        stream.wake = ear.sent
         try:
             while True:
-                woken.clear()
+                ear.news.clear()
                 closed = stream.closed  # read first: what was put before the end is still drained
                 for chunk in stream.drain():
                     for line in chunk.splitlines():
@@ -106,18 +139,12 @@ class GroundConnection(Connection):
                             yield line
                 if closed:
                     return
-                await woken.wait()
+                await ear.news.wait()
                 self._alive("GET", path)
-                if stream.waiting:
-                    heard = loop.time()
-                    await asyncio.sleep(self._latency())
-                if loop.time() >= silence.when():
-                    if loop.time() >= heard + read_timeout - 1.0:
-                        why = f"time-out after {read_timeout:g} s"
-                        raise answers.unreachable(f"GET {path}", HOST, why)
-                    silence = loop.call_at(heard + read_timeout, woken.set)
+                if ear.silent:
+                    raise answers.unreachable(f"GET {path}", HOST, f"time-out after {read_timeout:g} s")
         finally:
-            silence.cancel()
+            ear.close()
             stream.wake = None
             if not stream.closed:
                 stream.abandon()

@@ -21,12 +21,14 @@ from controller.app.start import prepare
 from controller.cloud.verda.provider import VerdaCloud
 from controller.cloud.verda.wire import Login
 from controller.config.load import Loaded
+from controller.sandbox.simulator.clock import nap
 from controller.sandbox.simulator.ground import Ground, GroundConnection
 from controller.sandbox.simulator.remembered import Remembered
 from controller.sandbox.simulator.sky import Air, Session, Sky
 
 _HERE: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 LATENCY = (0.002, 0.02)  # seconds, one way
+_LEAST, _MORE = LATENCY[0], LATENCY[1] - LATENCY[0]
 RESTARTS_AFTER = 5.0
 CRASHED = "crashed:"
 
@@ -105,6 +107,11 @@ def whose(told: Mapping[str, Any]) -> Process | None:
     return handle._context.get(_HERE) if handle is not None else None
 
 
+class _Naps(Now, frozen=True):
+    async def sleep(self, seconds: float) -> None:
+        await (nap(seconds) if seconds > 0 else asyncio.sleep(0))
+
+
 class Process:
     def __init__(
         self,
@@ -135,7 +142,7 @@ class Process:
         verda = loaded.settings.verda
         self.air = Air(loop, sky, latency=self._latency, read_timeout=verda.read_timeout.total_seconds())
         self.connection = GroundConnection(ground, latency=self._latency)
-        self.now = Now(wall=lambda: wall() + self.skew, monotonic=loop.time, rng=rng)
+        self.now = _Naps(wall=lambda: wall() + self.skew, monotonic=loop.time, rng=rng)
         # The same for all: other credentials would be another account, whose answers are doubted.
         login = Login(client_id="simulated", client_secret=name, base_url="memory://cloud/v1")
         self.cloud = VerdaCloud(
@@ -153,7 +160,7 @@ class Process:
         )
 
     def _latency(self) -> float:
-        return self._rng.uniform(*LATENCY)
+        return _LEAST + _MORE * self._rng.random()
 
     # -- life
 

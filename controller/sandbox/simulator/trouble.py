@@ -22,7 +22,19 @@ if TYPE_CHECKING:
 
 LOOKED_AFTER = 4 * 3600.0  # seconds between two looks of a person at the status
 STUCK = ("error", "dreaming")  # not off: it may work, for all that anybody can know
-HELPLESS = (Reason.SILENT.value, Reason.LAUNCH_FAILED.value)
+# What the status says of a machine that is kept by its pods only: it fell silent, or failed in whichever way was seen.
+HELPLESS = tuple(
+    reason.value
+    for reason in (
+        Reason.SILENT,
+        Reason.LAUNCH_FAILED,
+        Reason.LAUNCH_DEADLINE,
+        Reason.JOIN_DEADLINE,
+        Reason.READY_DEADLINE,
+        Reason.GPU_DEADLINE,
+        Reason.GPU_LOST,
+    )
+)
 
 
 class Trouble:
