@@ -132,9 +132,9 @@ def test_the_most_valuable_set_and_every_full_set_are_those_that_trying_finds() 
             for inside in itertools.combinations(range(8), size)
             if all(sum(pods[n][r] for n in inside) <= most for r, most in enumerate((8, 9, 10)))
         ]
-        found = box.best(values, 0.0)
-        assert found is not None
-        assert found[0] == pytest.approx(max(sum(values[n] for n in inside) for inside in fitting))
+        found = box.better(values, 0.0)
+        assert found == sorted(found)
+        assert found[-1][0] == pytest.approx(max(sum(values[n] for n in inside) for inside in fitting))
         full = {a for a in fitting if not any(set(a) < set(b) for b in fitting)}
         worth = sum(values) / 3
         every = box.every(values, worth, 1000)
