@@ -21,9 +21,9 @@ from controller.sandbox.bench.planner.patterns import Amounts, Box, Pattern, Rul
 from controller.sandbox.bench.planner.solver import Growing, Programme, Solution
 
 SAME = 1e-6
-_FEW = 3000  # sets, that an integer programme decides about
+_FEW = 300  # sets, that an integer programme decides about; with more, splitting is faster
 _AT_ONCE = (1 / 16, 1 / 4)  # of the distance to the bound, in which better solutions are looked for first
-_GLANCE, _LOOK = 2.0, 10.0  # seconds for an integer programme: for a better solution, and to decide a case
+_GLANCE, _LOOK = 0.5, 1.0  # seconds for an integer programme: for a better solution, and to decide a case
 _KEPT = 3  # of ever better sets for a machine, which the programme may choose from
 _MISSING = 1e4  # what a pod without a place costs; more than any machines do
 _WHOLE = 1e-5
