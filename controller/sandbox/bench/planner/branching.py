@@ -109,10 +109,21 @@ class Tree:
         for pattern in (*known, *alone):
             self._add(self._cheapest(pattern))
         self.price = sum(self.prices[self._cheapest(pattern).kind] for pattern in known or alone)
+        self.bound = self._shares()
         with suppress(Late):
             self._grow(self._root)
         self.bound = min(self.bound, self.price)
         return Best(self.price, self.bound, self._reached(self.bound))
+
+    def _shares(self) -> float:
+        """Each pod pays for its share of one resource, where that is cheapest."""
+        return max(
+            sum(
+                min(box.price * box.shares[pod][resource] for box in self._boxes if pod in box.shares)
+                for pod in range(len(self.needs))
+            )
+            for resource in range(3)
+        )
 
     def _cheapest(self, pattern: Pattern) -> Set:
         holding = [kind for kind, box in enumerate(self._boxes) if box.holds(pattern)]
@@ -137,7 +148,7 @@ class Tree:
             self._check()
             found = self._relax(case)
             if number == 0:
-                self.bound = found.bound
+                self.bound = max(self.bound, found.bound)
                 self._look_for_better(case, found)
             least = max(bound, found.bound)
             if not self._reached(least):

@@ -157,7 +157,7 @@ class _Search:
                 found |= 1 << other
         return found
 
-    def run(self, more_than: float, most: int = 0) -> list[tuple[float, Pattern]]:
+    def run(self, more_than: float, most: int | None = None) -> list[tuple[float, Pattern]]:
         """With `most`, all and not ever better ones."""
         if self._bound <= more_than:
             return []
@@ -179,7 +179,7 @@ class _Search:
             if looks % _LOOKS == 0:
                 self.box.check()
             if value > more_than:
-                if not most:
+                if most is None:
                     more_than = value
                     found.append((value, self._pods(inside)))
                 elif self._full(inside, left, shut):
