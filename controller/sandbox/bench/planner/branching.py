@@ -52,7 +52,7 @@ class Set:
 class Case:
     """What is asked of solutions: how many machines of each kind, and of sets."""
 
-    least: tuple[int, ...]
+    least: tuple[float, ...]
     most: tuple[float, ...]
     joined: tuple[Pattern, ...] = ()
     apart: tuple[Pattern, ...] = ()
@@ -179,12 +179,12 @@ class Tree:
 
     def _halves(self, case: Case, found: _Relaxed) -> Iterator[Case]:
         machines: dict[int, float] = defaultdict(float)
-        pairs: dict[Pattern, float] = defaultdict(float)
+        pairs: dict[tuple[int, int], float] = defaultdict(float)
         kinds: dict[tuple[int, int], float] = defaultdict(float)
         for one, share in found.chosen:
             machines[one.kind] += share
-            for pair in combinations(one.pods, 2):
-                pairs[pair] += share
+            for both in combinations(one.pods, 2):
+                pairs[both] += share
             for pod in one.pods:
                 kinds[(pod, one.kind)] += share
         if (kind := _most_divided(machines)) is not None:
