@@ -22,10 +22,10 @@ _WORK_FOR_TWO = 300  # by the square of the pods: a few have few ways to be put 
 _FILLED = 0.3  # of the steps fill a machine, the others empty some
 _SINGLE = 0.5  # of the steps take a few pods more out of machines that stay
 _OVERLOOKED = 0.05  # of the machines, so that the same pods are not always seated in the same way
-_HEATS = 3  # times that it begins with a large freedom again; so often in vain, and it ends
-_MOST_HEATS = 12
+_HEATS = 2  # times that it begins with a large freedom again; so often in vain, and it ends
+_MOST_HEATS = 8
 _STEP = 20  # what a step is counted as beside these
-_DEARER = 0.5  # of what a machine costs on average, by which a step may be dearer at the beginning
+_DEARER = 0.12  # of what a machine costs on average, by which a step may be dearer at the beginning
 
 Fine = Callable[[Sequence[int], int], bool]  # pods, and the number of a kind
 

@@ -7,6 +7,9 @@ which a snapshot lists its things decides nothing.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -41,7 +44,21 @@ def plan(snapshot: Snapshot) -> Plan:
     snapshot = with_own(snapshot)
     if rest.nobody_waits(snapshot):
         return _at_rest(snapshot)
-    return _finished(draft(snapshot))
+    with _no_collection():
+        return _finished(draft(snapshot))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """A plan makes many things and no garbage to speak of: looking for it took two fifths of the time of a large one."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def the_long_way(snapshot: Snapshot) -> Plan:

@@ -123,9 +123,9 @@ def optimum(found: Mapping[str, Any], seconds: float = 20) -> Part:
                 )
             )
     about = (
-        "Seeded GPU instances of 5 to 60 pods and 12 to 40 offers, no nodes, each solved as an integer programme with "
-        f"HiGHS for at most {seconds:g} s, as long as the time for all of them allows; one that is not proven is compared "
-        "with the solver's bound, which no solution reaches."
+        "Seeded GPU instances of 5 to 60 pods and 12 to 40 offers, no nodes, each solved by branch and price with "
+        f"HiGHS for at most {seconds:g} s of CPU, as long as the time for all of them allows; one that is not proven is "
+        "compared with the solver's bound, which no solution reaches."
     )
     return Part("optimum", "Gap to the exact optimum", about, rows)
 

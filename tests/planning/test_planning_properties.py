@@ -5,6 +5,7 @@ The worlds mix all features; what is checked is counted here anew.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import subprocess
@@ -21,6 +22,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Launch, Refusal, Snapshot
 from controller.domain.policy import Limits, NamespaceLimit
 from controller.domain.reason import Reason
+from controller.planning import planner
 from controller.planning.planner import plan
 from controller.sandbox.bench.planner import gpu
 from tests.planning.mixed import bought, fingerprints, mixed
@@ -194,3 +196,25 @@ def test_a_pod_that_fits_an_existing_or_promised_place_never_causes_a_purchase(s
     without = [(a.pool, a.offer.key, a.pods) for a in launches(replace(snapshot, pods=others))]
     beside = [(a.pool, a.offer.key, a.pods) for a in launches(replace(snapshot, pods=(*others, own)))]
     assert beside == without
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_looks_for_garbage_while_a_plan_is_made_and_then_all_is_as_before(
+    collects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def failing(_: object) -> None:
+        seen.append(gc.isenabled())
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(planner, "_finished", failing)
+    was = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(ValueError, match="no such thing"):
+            plan(world(pods=(pod("a"),), offers=offers(A1)))
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
+    assert seen == [False]

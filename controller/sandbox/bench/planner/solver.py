@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import Any
 
 HINT = "highspy is not installed (it is in the extra `dev`), so nothing is known about the best there is"
 
@@ -20,7 +21,7 @@ def installed() -> bool:
 class Solution:
     value: float  # infinite if none was found
     bound: float
-    optimal: bool
+    optimal: bool  # or nothing is to be found
     columns: list[float]
     duals: list[float]  # of the rows; of a linear programme only
 
@@ -50,8 +51,10 @@ class Programme:
         self._values += [value for _, value in cells]
         return len(self.costs) - 1
 
-    def solve(self, *, whole: bool = False, seconds: float | None = None) -> Solution:
-        """`whole`: every column a whole number."""
+    def solve(
+        self, *, whole: bool = False, seconds: float | None = None, below: float | None = None
+    ) -> Solution:
+        """`whole`: every column a whole number; solutions that are not `below` this are not looked for."""
         import highspy
         import numpy
 
@@ -68,18 +71,75 @@ class Programme:
         lp.a_matrix_.value_ = numpy.array(self._values, dtype=float)
         if whole:
             lp.integrality_ = [highspy.HighsVarType.kInteger] * len(self.costs)
-        highs = highspy.Highs()
-        highs.setOptionValue("output_flag", False)
-        highs.setOptionValue("threads", 1)
+        highs = _quiet()
         if seconds is not None:
             highs.setOptionValue("time_limit", max(0.1, seconds))
         if whole:
             highs.setOptionValue("mip_rel_gap", 1e-7)
+        if below is not None:
+            highs.setOptionValue("objective_bound", below)
         highs.passModel(lp)
         highs.run()
         info, found = highs.getInfo(), highs.getSolution()
-        optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        status = highspy.HighsModelStatus
+        optimal = highs.getModelStatus() == status.kOptimal
+        if highs.getModelStatus() in (status.kInfeasible, status.kObjectiveBound):
+            return Solution(float("inf"), float("inf"), True, [], [])
         solved = info.primal_solution_status == int(highspy.kSolutionStatusFeasible)
         value = info.objective_function_value if solved else float("inf")
         bound = info.mip_dual_bound if whole else value
         return Solution(value, bound, optimal, list(found.col_value), list(found.row_dual))
+
+
+class Growing:
+    """A linear programme that columns are added to and bounds changed in, solved from where it was left."""
+
+    def __init__(self, lower_rows: Sequence[float]) -> None:
+        import highspy
+        import numpy
+
+        self._numpy = numpy
+        self._highs = _quiet()
+        for lower in lower_rows:
+            self._highs.addRow(lower, highspy.kHighsInf, 0, self._indices(()), self._floats(()))
+        self._count = 0
+
+    def column(self, cost: float, rows: Sequence[int]) -> None:
+        """With a one in each of these rows."""
+        self._highs.addCol(
+            cost, 0.0, float("inf"), len(rows), self._indices(rows), self._floats([1.0] * len(rows))
+        )
+        self._count += 1
+
+    def between(self, row: int, lower: float, upper: float) -> None:
+        self._highs.changeRowBounds(row, lower, upper)
+
+    def at_most(self, uppers: Sequence[float]) -> None:
+        """Of all columns."""
+        self._highs.changeColsBounds(
+            self._count,
+            self._indices(range(self._count)),
+            self._floats([0.0] * self._count),
+            self._floats(uppers),
+        )
+
+    def solve(self) -> Solution:
+        self._highs.run()
+        found = self._highs.getSolution()
+        value = self._highs.getInfo().objective_function_value
+        return Solution(value, value, True, list(found.col_value), list(found.row_dual))
+
+    def _indices(self, values: Sequence[int]) -> Any:
+        return self._numpy.array(list(values), dtype=self._numpy.int32)
+
+    def _floats(self, values: Sequence[float]) -> Any:
+        return self._numpy.array(list(values), dtype=float)
+
+
+def _quiet() -> Any:
+    import highspy
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    return highs
