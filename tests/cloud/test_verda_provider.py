@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import random
 import subprocess
 import sys
@@ -49,6 +50,12 @@ ORDER = Order(
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sdk() -> None:
+    """Whoever calls first imports it, and waits for that: no reason for a test to depend on who was first."""
+    importlib.import_module("controller.cloud.verda.sdk")
 
 
 @pytest.fixture
