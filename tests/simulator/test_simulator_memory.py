@@ -61,6 +61,11 @@ def caches() -> list[Cache]:
     return found
 
 
+def _size(one: object) -> int:
+    """Of a set what its members need: how much room it keeps depends on what came and went when."""
+    return sys.getsizeof(set(one) if type(one) is set else one)
+
+
 class Held(NamedTuple):
     """What came since the test began, by type; and how many bytes, what only hangs on it included."""
 
@@ -80,7 +85,7 @@ class Held(NamedTuple):
             everything |= {id(part): part for part in gc.get_referents(one) if id(part) not in ours}
         return cls(
             dict(Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in tracked)),
-            sum(size for size in map(sys.getsizeof, everything.values()) if size < _NONSENSE),
+            sum(size for size in map(_size, everything.values()) if size < _NONSENSE),
             sum(type(one) is Process and one.dead for one in tracked),
         )
 
