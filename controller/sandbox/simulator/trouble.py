@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from controller.domain.reason import Reason
@@ -37,6 +38,31 @@ HELPLESS = tuple(
 )
 
 
+class Knobs:
+    """Settings of a world that are others for a while; of those that overlap the later one holds, as long as it lasts."""
+
+    def __init__(self, tell: Callable[[dict[str, Any]], object]) -> None:
+        self._tell = tell
+        self._usual: dict[str, Any] = {}
+        self._turned: list[dict[str, Any]] = []
+
+    def turn(self, values: dict[str, Any], shown: Mapping[str, Any]) -> Callable[[], None]:
+        """`shown`: as they are, for those that nothing has turned yet. Returns what turns them back."""
+        self._usual = {key: shown[key] for key in values} | self._usual
+        ours = dict(values)
+        self._turned.append(ours)
+        self._tell(ours)
+
+        def back() -> None:
+            self._turned = [one for one in self._turned if one is not ours]
+            left = self._usual | {key: value for one in self._turned for key, value in one.items()}
+            self._tell({key: left[key] for key in ours})
+            held = {key for one in self._turned for key in one}
+            self._usual = {key: value for key, value in self._usual.items() if key in held}
+
+        return back
+
+
 class Trouble:
     def __init__(self, simulation: Simulation, entries: Iterable[Entry]) -> None:
         self._sim = simulation
@@ -47,6 +73,8 @@ class Trouble:
         self._late: list[dict[str, Any]] = []
         self.arrives = 0.0  # when the last call that is late arrives
         self._undo: list[Callable[[], None]] = []
+        self._cloud_knobs_held = Knobs(partial(simulation.worlds.tell_cloud, "PUT", "settings"))
+        self._cluster_knobs_held = Knobs(partial(simulation.worlds.tell_cluster, "PUT", "settings"))
         self._plenty = [dict(row) for row in simulation.worlds.cloud.state.stock.shown()]
         simulation.worlds.sky.late = self._lateness
         self._loop.call_later(LOOKED_AFTER, self._look_after)
@@ -159,10 +187,8 @@ class Trouble:
         self._worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}, *self._plenty])
 
     def _knobs(self, values: dict[str, Any], lasts: float) -> None:
-        state = self._worlds.cloud.state
-        before = {key: value for key, value in state.settings.shown().items() if key in values}
-        self._worlds.tell_cloud("PUT", "settings", values)
-        self._for(lasts or 600, lambda: self._worlds.tell_cloud("PUT", "settings", before))
+        back = self._cloud_knobs_held.turn(values, self._worlds.cloud.state.settings.shown())
+        self._for(lasts or 600, back)
 
     def _lateness(self, request: Request) -> float:
         for rule in self._late:
@@ -180,13 +206,7 @@ class Trouble:
     # -- the cluster
 
     def _cluster_knobs(self, values: dict[str, Any], lasts: float) -> None:
-        shown = self._worlds.cluster.settings.shown()
-        before = {key: CLUSTER.get(key, shown[key]) for key in values}
-        self._worlds.tell_cluster("PUT", "settings", values)
-
-        def back() -> None:
-            self._worlds.tell_cluster("PUT", "settings", before)
-
+        back = self._cluster_knobs_held.turn(values, self._worlds.cluster.settings.shown() | CLUSTER)
         self._for(lasts or 300, back)
 
     def _cluster(self, deed: str, seconds: float) -> None:
