@@ -102,6 +102,8 @@ def _group(
     at: Path = (top, number)
     tree.places.where[at] = f"{prefix}_{kind}"  # of what is missing
     problems: list[Problem] = []
+    needed = {kind, *_required(model)}
+    whole = True
     for name, text in sorted(found.items(), key=lambda pair: pair[0].count("__")):
         path: Path = (*at, *known[name])
         what = shape_at(Settings, path)
@@ -112,12 +114,13 @@ def _group(
         except ValueError as error:
             shown = tree.places.problem(path, text, str(error))
             problems.append(Problem(shown.key, shown.value, shown.expected, f"{prefix}_{name}"))
+            whole = whole and name not in needed
             continue
         problem = tree.put(path, value, f"{prefix}_{name}")
         if problem:
             problems.append(Problem("", None, problem, f"{prefix}_{name}"))
     made = tree.get((top,))
-    if problems and isinstance(made, list) and len(made) > number:
+    if not whole and isinstance(made, list) and len(made) > number:
         made.pop()  # half of it would only give more problems of the same cause
         tree.places.forget(at)
     return problems
