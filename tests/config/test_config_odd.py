@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.config.load import load
-from tests.config.foreign import in_base64, problems, read
+from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
 from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
 from tests.loop.predecessors import VERDACLOUD_JOIN
 
@@ -188,3 +188,18 @@ def test_words_of_a_status_that_yaml_takes_for_booleans_are_believed() -> None:
     assert {"on", "true", "up"} <= set(status.means_on)
     assert {"off", "false", "0"} <= set(status.means_off)
     assert not set(status.means_on) & set(status.means_off)
+
+
+@pytest.mark.parametrize("text", [ca_verda(), "join: {own: {startup_script_id: s}}\n", HELM])
+@pytest.mark.parametrize("flags", [("--nodes=0:9:1A100.22V:FIN-01:gpu",), ONE_NODE])
+def test_groups_of_a_command_line_are_never_left_out_unnoticed(text: str, flags: tuple[str, ...]) -> None:
+    (line,) = problems(text, {}, flags)
+    assert "--nodes" in line or "node_configs" in line or "a configuration of datacrunch" in line
+
+
+def test_a_variable_of_the_other_kind_of_group_is_told() -> None:
+    found = read(None, MACHINES | {"GPU_NODE_1_MAX": "3", "GPU_NODE_1_IMAGE": "x", "GPU_NODE_1_OTHER": "x"})
+    assert found.warnings == [
+        f"GPU_NODE_1_{name}: has no effect beside GPU_NODE_1_GPU_COUNT: it is a variable of pools at the cloud only"
+        for name in ("IMAGE", "MAX")
+    ]

@@ -38,6 +38,15 @@ def variables_of(model: type[BaseModel]) -> dict[str, Path]:
     return {suffix(path): path for path, _ in fields(model) if not {"*", "<name>"} & set(path)}
 
 
+_WORDS = {MACHINE: "machines that are switched", POOL: "pools at the cloud"}
+# Variables of the one kind that the other has not.
+_OTHERS = {
+    name: _WORDS[kind]
+    for kind, other in ((MACHINE, POOL), (POOL, MACHINE))
+    for name in set(variables_of(_KINDS[kind][1])) - set(variables_of(_KINDS[other][1]))
+}
+
+
 def _required(model: type[BaseModel]) -> list[str]:
     return [name.upper() for name, field in model.model_fields.items() if field.is_required()]
 
@@ -94,7 +103,7 @@ def _group(
             f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
         )
         return [Problem("", None, expected, name) for name in missing]
-    warnings += _strangers(given, prefix, known, everyone)
+    warnings += _strangers(given, prefix, kind, known, everyone)
     spot = tree.get((top,))
     if spot is not None and not isinstance(spot, list):
         return []  # which is a problem of its own
@@ -127,7 +136,7 @@ def _group(
 
 
 def _strangers(
-    given: Mapping[str, str], prefix: str, known: Mapping[str, Path], everyone: set[str]
+    given: Mapping[str, str], prefix: str, kind: str, known: Mapping[str, Path], everyone: set[str]
 ) -> Iterator[str]:
     """Variables with the group's prefix that are none of it, and look as if they were meant to be."""
     for name in sorted(given):
@@ -138,7 +147,9 @@ def _strangers(
         )
         if rest == name or rest in known or longer or name.startswith(PREFIX):
             continue
-        if hint := suggestion(rest, known):
+        if rest in _OTHERS:
+            yield f"{name}: has no effect beside {prefix}_{kind}: it is a variable of {_OTHERS[rest]} only"
+        elif hint := suggestion(rest, known):
             meant = hint.removeprefix("; did you mean ").removesuffix("?")
             yield f"{name}: is no variable of a group and has no effect; did you mean {prefix}_{meant}?"
 
