@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.config.dialects.convert import as_yaml
+from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
 from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
@@ -203,3 +206,44 @@ def test_a_variable_of_the_other_kind_of_group_is_told() -> None:
         f"GPU_NODE_1_{name}: has no effect beside GPU_NODE_1_GPU_COUNT: it is a variable of pools at the cloud only"
         for name in ("IMAGE", "MAX")
     ]
+
+
+@pytest.mark.parametrize("prices", [(0.5, 0.9), (0.9, 0.5)])
+def test_of_two_prices_the_higher_one_counts_also_where_the_type_is_spelt_otherwise(
+    prices: tuple[float, float],
+) -> None:
+    spelt = zip(("1V100.6V", "1v100.6v"), prices, strict=True)
+    made = {
+        kind: json.loads(ca_verda(instance_type=kind, hourly_price=price))["node_groups"]["gpu"]
+        for kind, price in spelt
+    }
+    named = {f"g{n}": group for n, group in enumerate(made.values())}
+    settings = read(json.dumps({"node_groups": named})).settings
+    assert [price.price_per_hour for price in settings.prices.values()] == [Decimal("0.9")]
+
+
+def test_a_converted_configuration_says_that_credentials_of_a_dotenv_are_read_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("VERDA_CLIENT_ID=id\nVERDA_CLIENT_SECRET=hidden\n")
+    text = as_yaml(read(ca_verda()))
+    assert "no .env is read: set VERDA_CLIENT_ID and VERDA_CLIENT_SECRET" in text
+    assert "hidden" not in text
+
+
+def test_what_the_cloud_does_not_know_in_a_flag_is_told_without_an_index() -> None:
+    loaded = read(None, datacrunch(), ONE_NODE)
+    for key, word in (("instance_types[0]", "instance type"), ("locations[0]", "region")):
+        problem = loaded.draft.theirs(Problem(f"pools[0].{key}", "x", "another", "command line"))
+        assert problem.key == f"{ONE_NODE[1]}: {word}"
+
+
+def test_a_script_in_a_file_is_looked_through_and_missed_as_one_in_a_variable_is(tmp_path: Path) -> None:
+    file = tmp_path / "script.sh"
+    environ = datacrunch(startup_script_base64=None) | {"DATACRUNCH_STARTUP_SCRIPT_FILE": str(file)}
+    assert [line for line in read(None, environ, ONE_NODE).warnings if "no machine can join" in line]
+    file.write_text("#!/bin/sh\ncurl -d client_secret=hidden\n")
+    (line,) = read(None, environ, ONE_NODE).warnings
+    assert "uses the account's credentials" in line
+    assert "hidden" not in line

@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.config.dialects.draft import Draft, Given
 from controller.config.values import attempt, parse_money
+from controller.domain.names import gpu_slug
 
 DYNAMIC = "dynamic pricing no longer exists at the cloud: the fixed price is paid; take the setting out"
 _PRICE = (
@@ -23,7 +24,11 @@ def agreed_price(draft: Draft, given: Given, key: str, kind: Any, market: str) -
     if amount == 0:
         draft.warn(where, theirs, "0 is no price; the list price counts")
         return
-    path = ("prices", kind, "spot_price_per_hour" if market == "spot_only" else "price_per_hour")
+    # Case and punctuation of a type's name do not count.
+    spelt = next(
+        (name for name in draft.tree.get(("prices",)) or {} if gpu_slug(name) == gpu_slug(kind)), kind
+    )
+    path = ("prices", spelt, "spot_price_per_hour" if market == "spot_only" else "price_per_hour")
     known = draft.tree.get(path)
     if known is None:
         draft.put(path, value, where, theirs, _PRICE)

@@ -13,6 +13,8 @@ from controller.config.dialects.common import DYNAMIC, about_cpu
 from controller.config.dialects.draft import Draft, Given, name_pool
 from controller.config.dialects.nodes import Nodes, parse_all
 from controller.config.dialects.scripts import decoded, look_through
+from controller.config.errors import ConfigError
+from controller.config.reading import read_text
 from controller.config.sources import Tree
 from controller.config.values import Path
 
@@ -69,8 +71,10 @@ def bounds(draft: Draft, n: int, flag: Nodes) -> None:
     draft.put((*at, "min"), int(flag.least), "command line", f"--nodes={flag.text}: min")
     draft.put((*at, "max"), int(flag.most), "command line", f"--nodes={flag.text}: max")
     draft.put((*at, "instance_types"), [flag.kind], "command line", f"--nodes={flag.text}: instance type")
+    draft.spelled[f"pools[{n}].instance_types[0]"] = f"--nodes={flag.text}: instance type"
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
+        draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
 
 
 def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ: Mapping[str, str]) -> None:
@@ -137,6 +141,10 @@ def _shared_script(draft: Draft, environ: Mapping[str, str]) -> str:
         draft.put(("join", _ENTRY, "script"), script, SCRIPT, SCRIPT)
     elif file:
         note = "read again for each machine"
+        try:
+            look_through(draft, read_text(file, SCRIPT_FILE), SCRIPT_FILE, "", environ)
+        except ConfigError as error:  # it may stand where the controller will run
+            draft.warn(SCRIPT_FILE, "", f"without it no machine can join: {error.problems[0].expected}")
         draft.put(("join", _ENTRY, "script_file"), file, SCRIPT_FILE, SCRIPT_FILE, note)
     elif url:
         note = "asked for each machine: it answers with a script, or with the id of one that it uploaded"

@@ -81,6 +81,7 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     _over(draft, "availableLocations", (*at, "locations"), top, group)
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
+        draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
     elif draft.tree.get((*at, "locations")) is None:
         draft.wrong("availableLocations", None, "a list of locations, because it is required", top.where())
     _disk(draft, at, top, group)
