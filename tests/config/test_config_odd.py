@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controller.config.dialects.convert import as_yaml
+from controller.config.dialects.dotenv import parse_dotenv
 from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
@@ -247,3 +248,19 @@ def test_a_script_in_a_file_is_looked_through_and_missed_as_one_in_a_variable_is
     (line,) = read(None, environ, ONE_NODE).warnings
     assert "uses the account's credentials" in line
     assert "hidden" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"a\\"b" # c', 'a"b'),
+        ("'a\\'b'", "a'b"),
+        ('"a\\\\"', "a\\"),
+        ('"a #b"', "a #b"),
+        ('"a', '"a'),
+        ("a'b'", "a'b'"),
+        ('""', ""),
+    ],
+)
+def test_a_credential_in_quotes_is_read_to_the_end(text: str, value: str) -> None:
+    assert parse_dotenv(f"VERDA_CLIENT_SECRET={text}\n", ".env") == ({"VERDA_CLIENT_SECRET": value}, [])
