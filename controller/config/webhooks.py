@@ -89,8 +89,13 @@ def _words(value: Any) -> tuple[str, ...]:
     found = value if isinstance(value, list | tuple) else [value]
     if not found:
         raise wrong("at least one word")
-    # YAML reads on, off, yes and no as true and false; here nothing else can be meant.
-    return tuple(str(word).lower() if isinstance(word, bool | int) else parse_text(word) for word in found)
+    words: list[str] = []
+    for word in found:
+        if isinstance(word, bool):  # YAML reads on, off, yes and no as true and false: whichever was written
+            words += ("true", "on", "yes") if word else ("false", "off", "no")
+        else:
+            words.append(str(word) if isinstance(word, int) else parse_text(word))
+    return tuple(dict.fromkeys(words))
 
 
 def _file_path(value: Any) -> str:

@@ -52,8 +52,8 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         .settings.webhooks["p"]
         .status
     )
-    assert status.means_on == ("true", "up")
-    assert status.means_off == ("false", "0")
+    assert status.means_on == ("true", "on", "yes", "up")
+    assert status.means_off == ("false", "off", "no", "0")
 
 
 @pytest.mark.parametrize(

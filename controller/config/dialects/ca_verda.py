@@ -54,6 +54,9 @@ def _join_template(draft: Draft, top: Given) -> str:
     if section is None:
         return ""
     at: Path = ("join", kind)
+    draft.tree.places.where[at] = section.where()  # of what is missing
+    for ours, theirs in (("server", "endpoint"), ("token_from", "token"), ("token_from.value", "token")):
+        draft.spelled[f"join.{kind}.{ours}"] = section.theirs(theirs)
     draft.put(
         (*at, "template"), kind, section.where(), section.theirs(), "was rendered by the provider itself"
     )

@@ -76,6 +76,7 @@ def translate(
     source = found[0] if found else None
     tree, problems, warnings = _read(source)
     chosen = _chosen(dialect, source, tree, flags)
+    _no_flags_of_another(chosen, source, tree, flags)
     draft = Draft(chosen, problems=problems, warnings=warnings)
     if source is not None:
         draft.files = [source.where] if os.path.exists(source.where) else []
@@ -190,6 +191,20 @@ def _chosen(dialect: str, source: Source | None, tree: Tree, flags: Flags) -> st
         expected = f"a configuration of {dialect}; its keys are those of native (--dialect auto finds that by itself)"
         raise ConfigError([Problem("", None, expected, source.where)])
     return dialect
+
+
+def _no_flags_of_another(chosen: str, source: Source | None, tree: Tree, flags: Flags) -> None:
+    """Groups of a command line that would be left out, because the configuration has bounds of its own."""
+    kind = _shape(tree) or chosen
+    if kind in (DATACRUNCH, VERDACLOUD):
+        return
+    where = source.where if source is not None else "environment"
+    if flags.provider:
+        expected = f"a configuration of {flags.provider}; its keys are those of {kind}"
+        raise ConfigError([Problem("", None, expected, where)])
+    if flags.nodes:
+        expected = f"no such flag beside a configuration of {kind}, which has the bounds of its groups itself"
+        raise ConfigError([Problem("--nodes", flags.nodes[0], expected, "command line")])
 
 
 def _related(shape: str, dialect: str) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.config.dialects.draft import Draft, Given
+from controller.config.values import attempt, parse_money
+from controller.domain.names import gpu_slug
 
 DYNAMIC = "dynamic pricing no longer exists at the cloud: the fixed price is paid; take the setting out"
 _PRICE = (
@@ -18,17 +20,26 @@ def agreed_price(draft: Draft, given: Given, key: str, kind: Any, market: str) -
     value, where, theirs = given.get(key), given.where(key), given.theirs(key)
     if not isinstance(kind, str):
         return
-    if value in (0, "0"):
+    amount = attempt(parse_money, value)  # also of a number in quotes
+    if amount == 0:
         draft.warn(where, theirs, "0 is no price; the list price counts")
         return
-    path = ("prices", kind, "spot_price_per_hour" if market == "spot_only" else "price_per_hour")
+    # Case and punctuation of a type's name do not count.
+    spelt = next(
+        (name for name in draft.tree.get(("prices",)) or {} if gpu_slug(name) == gpu_slug(kind)), kind
+    )
+    path = ("prices", spelt, "spot_price_per_hour" if market == "spot_only" else "price_per_hour")
     known = draft.tree.get(path)
     if known is None:
         draft.put(path, value, where, theirs, _PRICE)
-    elif known != value:
+        return
+    before = attempt(parse_money, known)
+    if before is None:
+        return  # which is told already
+    if amount is None or amount > before:
+        draft.put(path, value, where, theirs, _PRICE)
+    if amount is not None and amount != before:
         draft.warn(where, theirs, f"another group pays {known} for {kind}; the higher price counts for both")
-        if isinstance(value, int | float) and isinstance(known, int | float) and value > known:
-            draft.put(path, value, where, theirs, _PRICE)
 
 
 def is_cpu(kind: Any) -> bool:

@@ -26,6 +26,8 @@ def as_yaml(loaded: Loaded) -> str:
     notes = {path: one_line(note) for path, note in loaded.draft.notes.items()}
     lines = [f"# Converted from a configuration of {loaded.dialect}."]
     lines += [f"# {one_line(line)}" for line in loaded.warnings]
+    if loaded.draft.environ:
+        lines.append(f"# Beside this file no .env is read: set {' and '.join(sorted(loaded.draft.environ))}.")
     values = _values(loaded.settings, ())
     if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
         values.pop("namespace", None)

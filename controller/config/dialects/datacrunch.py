@@ -13,6 +13,8 @@ from controller.config.dialects.common import DYNAMIC, about_cpu
 from controller.config.dialects.draft import Draft, Given, name_pool
 from controller.config.dialects.nodes import Nodes, parse_all
 from controller.config.dialects.scripts import decoded, look_through
+from controller.config.errors import ConfigError
+from controller.config.reading import read_text
 from controller.config.sources import Tree
 from controller.config.values import Path
 
@@ -21,13 +23,16 @@ SCRIPT, SCRIPT_FILE, SCRIPT_URL = (
     "DATACRUNCH_STARTUP_SCRIPT_FILE",
     "DATACRUNCH_STARTUP_SCRIPT_FETCH_URL",
 )
-_OPTIONS = {name: name for name in ("prefer_spot", "prefer_on_demand", "spot_only", "on_demand_only")}
-_PRICINGS = {"fixed": "", "dynamic": DYNAMIC}
+# An empty text is to its parser what a missing key is.
+_OPTIONS = {name: name for name in ("prefer_spot", "prefer_on_demand", "spot_only", "on_demand_only")} | {
+    "": "on_demand_only"
+}
+_PRICINGS = {"fixed": "", "dynamic": DYNAMIC, "": ""}
 _CONFIG = (
     "image_type", "ssh_key_ids", "instance_option", "disk_size_gb", "override_num_gpus", "pricing_option",
     "startup_script_base64", "taints", "labels",
 )  # fmt: skip
-_ENTRY = "startup-script"
+_ENTRY, _OWN = "startup-script", "startup-script_own"  # no pool's name has a _
 
 
 def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping[str, str]) -> None:
@@ -66,8 +71,10 @@ def bounds(draft: Draft, n: int, flag: Nodes) -> None:
     draft.put((*at, "min"), int(flag.least), "command line", f"--nodes={flag.text}: min")
     draft.put((*at, "max"), int(flag.most), "command line", f"--nodes={flag.text}: max")
     draft.put((*at, "instance_types"), [flag.kind], "command line", f"--nodes={flag.text}: instance type")
+    draft.spelled[f"pools[{n}].instance_types[0]"] = f"--nodes={flag.text}: instance type"
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
+        draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
 
 
 def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ: Mapping[str, str]) -> None:
@@ -80,7 +87,10 @@ def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ:
     market = given.choice("instance_option", _OPTIONS, "on_demand_only")
     draft.put((*at, "market"), market, given.where("instance_option"), given.theirs("instance_option"))
     given.move("disk_size_gb", (*at, "disk_gb"))
-    if given.has("override_num_gpus"):
+    if given.get("override_num_gpus") == 0:
+        where, theirs = given.where("override_num_gpus"), given.theirs("override_num_gpus")
+        draft.warn(where, theirs, "0 overrides nothing; the type's own GPUs count")
+    elif given.has("override_num_gpus"):
         count = given.get("override_num_gpus")
         where, theirs = given.where("override_num_gpus"), given.theirs("override_num_gpus")
         note = "was override_num_gpus: the total that a node offers, not a factor"
@@ -97,7 +107,7 @@ def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ:
 
 def _join(draft: Draft, at: Path, given: Given, shared: str, environ: Mapping[str, str]) -> None:
     key = "startup_script_base64"
-    if given.has(key):
+    if given.get(key):
         where, theirs = given.where(key), given.theirs(key)
         script = decoded(given.get(key))
         if script is None:
@@ -105,6 +115,8 @@ def _join(draft: Draft, at: Path, given: Given, shared: str, environ: Mapping[st
             return
         look_through(draft, script, where, theirs, environ)
         name = str(draft.tree.get((*at, "name")))
+        if name == _ENTRY:
+            name = _OWN  # that of all others must stay theirs
         note = "was in base64; uploaded for each machine, marked as ours and deleted after the join"
         draft.put(("join", name, "script"), script, where, theirs, note)
         draft.put((*at, "join"), name, where, theirs)
@@ -118,12 +130,21 @@ def _join(draft: Draft, at: Path, given: Given, shared: str, environ: Mapping[st
 def _shared_script(draft: Draft, environ: Mapping[str, str]) -> str:
     """The way to join of groups that have no script of their own, or ""."""
     text, file, url = (environ.get(name, "").strip() for name in (SCRIPT, SCRIPT_FILE, SCRIPT_URL))
+    given = [name for name in (SCRIPT, SCRIPT_FILE, SCRIPT_URL) if environ.get(name, "").strip()]
+    for name in given[1:]:
+        draft.warn(name, "", f"has no effect beside {given[0]}")
     deleted = environ.get("DATACRUNCH_DELETE_SCRIPTS_AFTER_BOOT", "").strip()
     if text:
-        look_through(draft, text, SCRIPT, "", environ)
-        draft.put(("join", _ENTRY, "script"), environ[SCRIPT], SCRIPT, SCRIPT)
+        script = decoded(text) or ""
+        script = script if script.startswith("#") else environ[SCRIPT]  # and no script is base64 by chance
+        look_through(draft, script, SCRIPT, "", environ)
+        draft.put(("join", _ENTRY, "script"), script, SCRIPT, SCRIPT)
     elif file:
         note = "read again for each machine"
+        try:
+            look_through(draft, read_text(file, SCRIPT_FILE), SCRIPT_FILE, "", environ)
+        except ConfigError as error:  # it may stand where the controller will run
+            draft.warn(SCRIPT_FILE, "", f"without it no machine can join: {error.problems[0].expected}")
         draft.put(("join", _ENTRY, "script_file"), file, SCRIPT_FILE, SCRIPT_FILE, note)
     elif url:
         note = "asked for each machine: it answers with a script, or with the id of one that it uploaded"

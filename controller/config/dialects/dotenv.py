@@ -12,6 +12,7 @@ from controller.config.errors import Problem
 from controller.config.sources import CREDENTIALS
 
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\1""")
 # What stands there, and whose variables win over it: those of the provider, which knew no older names, and ours.
 _WANTED = {
     f"VERDA_{key.upper()}": [name for name in names if not name.startswith("DATACRUNCH")]
@@ -60,7 +61,6 @@ def parse_dotenv(text: str, path: str) -> tuple[dict[str, str], list[Problem]]:
 
 
 def _value(text: str) -> str:
-    for quote in "'\"":
-        if len(text) > 1 and text.startswith(quote) and text.find(quote, 1) > 0:
-            return text[1 : text.find(quote, 1)]
+    if quoted := _QUOTED.match(text):
+        return re.sub(rf"\\([\\{quoted[1]}])", r"\1", quoted[2])
     return re.split(r"\s#", text, maxsplit=1)[0].strip()

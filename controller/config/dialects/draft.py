@@ -98,7 +98,8 @@ class Given:
         value = self.data[key]
         if isinstance(value, str) and value in choices:
             return choices[value]
-        shown = self.places.problem((*self.path, key), value, f"one of {', '.join(choices)}")
+        words = ", ".join(word for word in choices if word)
+        shown = self.places.problem((*self.path, key), value, f"one of {words}")
         self.draft.problems.append(shown)
         return default
 
@@ -150,6 +151,7 @@ def name_pool(draft: Draft, group: str, path: Path, where: str, theirs: str) -> 
     name = pool_name(group)
     note = "" if name == group else f"was {group}: part of every hostname, so short and in lower case"
     if not name:
-        draft.wrong(theirs, None, "a name with letters or digits in it", where)
+        draft.wrong(theirs, None, "a name with letters or digits (a-z, 0-9) in it", where)
+        name = f"nameless-{len(draft.groups)}"  # so that nothing else is wrong with it
     draft.put((*path, "name"), name, where, theirs, note)
     draft.groups[group] = name

@@ -38,6 +38,15 @@ def variables_of(model: type[BaseModel]) -> dict[str, Path]:
     return {suffix(path): path for path, _ in fields(model) if not {"*", "<name>"} & set(path)}
 
 
+_WORDS = {MACHINE: "machines that are switched", POOL: "pools at the cloud"}
+# Variables of the one kind that the other has not.
+_OTHERS = {
+    name: _WORDS[kind]
+    for kind, other in ((MACHINE, POOL), (POOL, MACHINE))
+    for name in set(variables_of(_KINDS[kind][1])) - set(variables_of(_KINDS[other][1]))
+}
+
+
 def _required(model: type[BaseModel]) -> list[str]:
     return [name.upper() for name, field in model.model_fields.items() if field.is_required()]
 
@@ -94,7 +103,7 @@ def _group(
             f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
         )
         return [Problem("", None, expected, name) for name in missing]
-    warnings += _strangers(given, prefix, known, everyone)
+    warnings += _strangers(given, prefix, kind, known, everyone)
     spot = tree.get((top,))
     if spot is not None and not isinstance(spot, list):
         return []  # which is a problem of its own
@@ -102,6 +111,8 @@ def _group(
     at: Path = (top, number)
     tree.places.where[at] = f"{prefix}_{kind}"  # of what is missing
     problems: list[Problem] = []
+    needed = {kind, *_required(model)}
+    whole = True
     for name, text in sorted(found.items(), key=lambda pair: pair[0].count("__")):
         path: Path = (*at, *known[name])
         what = shape_at(Settings, path)
@@ -112,19 +123,20 @@ def _group(
         except ValueError as error:
             shown = tree.places.problem(path, text, str(error))
             problems.append(Problem(shown.key, shown.value, shown.expected, f"{prefix}_{name}"))
+            whole = whole and name not in needed
             continue
         problem = tree.put(path, value, f"{prefix}_{name}")
         if problem:
             problems.append(Problem("", None, problem, f"{prefix}_{name}"))
     made = tree.get((top,))
-    if problems and isinstance(made, list) and len(made) > number:
+    if not whole and isinstance(made, list) and len(made) > number:
         made.pop()  # half of it would only give more problems of the same cause
         tree.places.forget(at)
     return problems
 
 
 def _strangers(
-    given: Mapping[str, str], prefix: str, known: Mapping[str, Path], everyone: set[str]
+    given: Mapping[str, str], prefix: str, kind: str, known: Mapping[str, Path], everyone: set[str]
 ) -> Iterator[str]:
     """Variables with the group's prefix that are none of it, and look as if they were meant to be."""
     for name in sorted(given):
@@ -135,7 +147,9 @@ def _strangers(
         )
         if rest == name or rest in known or longer or name.startswith(PREFIX):
             continue
-        if hint := suggestion(rest, known):
+        if rest in _OTHERS:
+            yield f"{name}: has no effect beside {prefix}_{kind}: it is a variable of {_OTHERS[rest]} only"
+        elif hint := suggestion(rest, known):
             meant = hint.removeprefix("; did you mean ").removesuffix("?")
             yield f"{name}: is no variable of a group and has no effect; did you mean {prefix}_{meant}?"
 

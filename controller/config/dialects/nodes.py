@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 
 from controller.config.dialects.draft import Draft
 
-_REGION = re.compile(r"[A-Za-z]{2,4}-[0-9]{1,3}")
+_REGION = re.compile(r"[A-Z]{3}-[0-9]{2}")  # as the cloud writes them; gpu-1 is a group
 _WITH_REGION = "<min>:<max>:<instance type>:<region>:<group>"
 _WITH_PREFIX = "<min>:<max>:<instance type>:<group>[:<hostname prefix>]"
 
@@ -25,8 +26,11 @@ class Nodes:
     prefix: str = ""
 
 
-def parse_nodes(draft: Draft, text: str, *, region: bool) -> Nodes | None:
-    """`region`: the form that has one. The other is read without, and with one where nothing else can be meant."""
+def parse_nodes(draft: Draft, text: str, *, region: bool, groups: Container[str] = ()) -> Nodes | None:
+    """`region`: the form that has one. The other is read without, and with one where nothing else can be meant.
+
+    `groups`: those that the configuration knows.
+    """
     form = _WITH_REGION if region else _WITH_PREFIX
     parts = [part.strip() for part in text.split(":")]
     if not all(parts) or len(parts) not in ((5,) if region else (4, 5)):
@@ -37,15 +41,17 @@ def parse_nodes(draft: Draft, text: str, *, region: bool) -> Nodes | None:
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             draft.wrong("--nodes", text or '""', f"{form} with whole numbers as bounds", "command line")
             return None
-    if region or (len(parts) == 5 and _REGION.fullmatch(parts[3])):
+    if region or (len(parts) == 5 and parts[3] not in groups and _REGION.fullmatch(parts[3])):
         return Nodes(text, least, most, kind, parts[4], region=parts[3].upper())
     return Nodes(text, least, most, kind, parts[3], prefix=parts[4] if len(parts) == 5 else "")
 
 
-def parse_all(draft: Draft, texts: tuple[str, ...], *, region: bool) -> list[Nodes]:
+def parse_all(
+    draft: Draft, texts: tuple[str, ...], *, region: bool, groups: Container[str] = ()
+) -> list[Nodes]:
     found: list[Nodes] = []
     for text in texts:
-        nodes = parse_nodes(draft, text, region=region)
+        nodes = parse_nodes(draft, text, region=region, groups=groups)
         if nodes is None:
             continue
         if any(nodes.group == other.group for other in found):

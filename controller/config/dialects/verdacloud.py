@@ -28,6 +28,7 @@ VARIABLES = {
     "JoinHashFull": "JOIN_HASH_FULL",
 }
 _FIELD = re.compile(r"\{\{-?\s*\.([A-Za-z][A-Za-z0-9_]*)\s*-?\}\}")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MARKETS = {"PAY_AS_YOU_GO": "on_demand_only", "SPOT": "spot_only", "LONG_TERM": "", "": "on_demand_only"}
 _TOP = (
     "image", "sshKeyIDs", "billingConfig", "availableLocations", "osVolumeSize", "labels", "taints", "startupScript",
@@ -43,8 +44,9 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
     groups = top.part("groups", "a map of groups by name")
     images = top.part("image", "a map with gpu and cpu")
     _script(draft, top, environ)
+    named = groups.data if groups is not None else {}
     used = set()
-    for n, flag in enumerate(parse_all(draft, nodes, region=False)):
+    for n, flag in enumerate(parse_all(draft, nodes, region=False, groups=named)):
         used.add(flag.group)
         _pool(draft, n, flag, top, groups.part(flag.group) if groups is not None else None, images)
     for group in groups.data if groups is not None and nodes else ():
@@ -59,7 +61,8 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
                 key,
                 "has no effect: Nodes of machines that are proven gone are always deleted",
             )
-    top.has("debug")
+    for key in _TOP:
+        top.get(key)  # what every group overrides has an effect nowhere, and is none the worse for that
     top.leftover(_TOP)
 
 
@@ -78,6 +81,7 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     _over(draft, "availableLocations", (*at, "locations"), top, group)
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
+        draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
     elif draft.tree.get((*at, "locations")) is None:
         draft.wrong("availableLocations", None, "a list of locations, because it is required", top.where())
     _disk(draft, at, top, group)
@@ -170,8 +174,8 @@ def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None
 
 
 def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
-    """Of two with one key that of the group wins."""
-    found: dict[Any, Any] = {}
+    """Of two with one key that of the group wins; one list may have a key twice, with two effects."""
+    found: list[Any] = []
     last = top
     for given in (top, group):
         rows = given.get("taints") if given is not None else None
@@ -181,12 +185,36 @@ def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
             draft.problems.append(given.places.problem((*given.path, "taints"), rows, "a list of taints"))
             continue
         last = given if rows else last
-        for n, row in enumerate(rows):
-            key = row.get("key") if isinstance(row, Mapping) else None
-            taint = {k: v for k, v in row.items() if k != "timeAdded"} if isinstance(row, Mapping) else row
-            found[key if isinstance(key, str) else (id(given), n)] = taint
+        keys = [row["key"] for row in rows if isinstance(row, Mapping) and "key" in row]
+        found = [row for row in found if not isinstance(row, Mapping) or row.get("key") not in keys]
+        found += [
+            {key: value for key, value in row.items() if key != "timeAdded"}
+            if isinstance(row, Mapping)
+            else row
+            for row in rows
+        ]
     if found:
-        draft.put((*at, "taints"), list(found.values()), last.where("taints"), last.theirs("taints"))
+        draft.put((*at, "taints"), found, last.where("taints"), last.theirs("taints"))
+
+
+def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
+    """What is written into the script. Whatever were left out would be missed on a machine that is paid for."""
+    found: dict[str, str] = {}
+    for key, value in inline.data.items() if inline is not None else ():
+        if inline is None or value in (None, ""):
+            continue
+        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(text, str):
+            draft.wrong(inline.theirs(key), "***", "a text", inline.where(key))
+        elif not _VARIABLE.fullmatch(key.upper()):
+            draft.wrong(
+                inline.theirs(key),
+                "***",
+                "the name of a variable of letters, digits and _",
+                inline.where(key),
+            )
+        found[key.upper()] = str(text)
+    return found
 
 
 def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
@@ -201,16 +229,13 @@ def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
         return
     look_through(draft, script, where, theirs, environ)
     asked = {VARIABLES[name] for name in _FIELD.findall(script) if name in VARIABLES}
-    given = {key.upper(): value for key, value in inline.data.items()} if inline is not None else {}
+    fixed = _fixed(draft, inline)
     for name in sorted(asked):
-        if not environ.get(name, "").strip() and not given.get(name):
+        if not environ.get(name, "").strip() and name not in fixed:
             draft.wrong("", None, "a value, because the startup script asks for it", name)
     for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
         draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
     script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)
-    fixed = {
-        k: v for k, v in given.items() if isinstance(v, str) and v and re.fullmatch(r"[A-Z_][A-Z0-9_]*", k)
-    }
     if fixed:
         head, _, rest = script.partition("\n")
         lines = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())]

@@ -1,0 +1,266 @@
+"""Odd but possible values in predecessors' configurations: each means what it says, or is told, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.config.dialects.convert import as_yaml
+from controller.config.dialects.dotenv import parse_dotenv
+from controller.config.errors import Problem
+from controller.config.load import load
+from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
+from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
+from tests.loop.predecessors import VERDACLOUD_JOIN
+
+
+def groups(**prices: Any) -> str:
+    made = {
+        name: json.loads(ca_verda(hourly_price=price))["node_groups"]["gpu"] for name, price in prices.items()
+    }
+    return json.dumps({"node_groups": made})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "paid", "told"),
+    [
+        (0.6, "0.90", "0.90", True),
+        ("0.90", 0.6, "0.90", True),
+        (0.6, 0.9, "0.9", True),
+        (0.6, "0.60", "0.60", False),
+    ],
+)
+def test_of_two_prices_for_a_type_the_higher_one_counts_also_in_quotes(
+    first: Any, second: Any, paid: str, told: bool
+) -> None:
+    found = read(groups(a=first, b=second))
+    assert found.settings.prices["1V100.6V"].price_per_hour == Decimal(paid)
+    assert any("higher price" in line for line in found.warnings) == told
+
+
+@pytest.mark.parametrize("price", [0, "0", "0.00", 0.0])
+def test_no_price_in_any_form_leaves_the_list_price(price: Any) -> None:
+    assert read(groups(a=price)).settings.prices == {}
+
+
+@pytest.mark.parametrize(("first", "second"), [("cheap", 0.6), (0.6, "cheap")])
+def test_a_price_that_is_none_is_told_once_beside_another(first: Any, second: Any) -> None:
+    (line,) = problems(groups(a=first, b=second))
+    assert "hourly_price = cheap" in line
+
+
+@pytest.mark.parametrize("group", ["グループ", "", "--"])
+def test_a_group_that_gives_no_name_is_told_once(group: str) -> None:
+    (line,) = problems(json.dumps({"node_groups": {group: json.loads(ca_verda())["node_groups"]["gpu"]}}))
+    assert "a name with letters or digits" in line
+
+
+def test_what_the_section_kubernetes_lacks_is_told_in_its_own_words() -> None:
+    found = problems("kubernetes: {}\nnode_groups: {gpu: {instance_type: a, image: b, max_size: 1}}")
+    assert sorted(line.partition(": expected")[0] for line in found) == [
+        "config.yaml:1: kubernetes.endpoint",
+        "config.yaml:1: kubernetes.token",
+    ]
+
+
+def test_an_override_of_no_gpus_overrides_nothing() -> None:
+    found = read(None, datacrunch(override_num_gpus=0), ONE_NODE)
+    assert found.settings.pools[0].resources == {}
+    assert [line for line in found.warnings if "override_num_gpus" in line]
+
+
+def test_an_empty_text_is_what_a_missing_key_is_to_the_go_provider() -> None:
+    config = datacrunch(instance_option="", pricing_option="", startup_script_base64="")
+    found = read(None, config | {"DATACRUNCH_STARTUP_SCRIPT": "#!/bin/sh\ntrue\n"}, ONE_NODE)
+    assert (found.settings.pools[0].market, found.settings.pools[0].join) == (
+        "on_demand_only",
+        "startup-script",
+    )
+    assert found.warnings == []
+
+
+def test_a_group_with_a_script_of_its_own_never_gives_it_to_the_others() -> None:
+    config = json.loads(datacrunch()["DATACRUNCH_CLUSTER_CONFIG_JSON"])["node_configs"]["gpu-nodes"]
+    other = {key: value for key, value in config.items() if key != "startup_script_base64"}
+    environ = {
+        "DATACRUNCH_CLUSTER_CONFIG_JSON": json.dumps(
+            {"node_configs": {"startup-script": config, "other": other}}
+        ),
+        "DATACRUNCH_STARTUP_SCRIPT": "#!/bin/sh\necho shared\n",
+    }
+    flags = tuple(f"--nodes=0:1:1A100.22V:FIN-01:{name}" for name in ("startup-script", "other"))
+    settings = read(None, environ, flags).settings
+    scripts = {}
+    for pool in settings.pools:
+        script = settings.join[pool.join or ""].script
+        scripts[pool.name] = script.get_secret_value() if script is not None else ""
+    assert scripts == {"startup-script": "#!/bin/bash\ntrue\n", "other": "#!/bin/sh\necho shared\n"}
+
+
+@pytest.mark.parametrize("given", ["#!/bin/sh\necho secret\n", in_base64("#!/bin/sh\necho secret\n")])
+def test_the_script_of_all_groups_may_be_in_base64(given: str) -> None:
+    environ = datacrunch(startup_script_base64=None) | {"DATACRUNCH_STARTUP_SCRIPT": given}
+    script = read(None, environ, ONE_NODE).settings.join["startup-script"].script
+    assert script is not None
+    assert script.get_secret_value() == "#!/bin/sh\necho secret\n"
+
+
+def test_of_several_scripts_for_all_groups_those_without_effect_are_told() -> None:
+    environ = datacrunch(startup_script_base64=None) | {
+        "DATACRUNCH_STARTUP_SCRIPT": "#!/bin/sh\ntrue\n",
+        "DATACRUNCH_STARTUP_SCRIPT_FETCH_URL": "http://scripts:8080/script",
+    }
+    assert read(None, environ, ONE_NODE).warnings == [
+        "DATACRUNCH_STARTUP_SCRIPT_FETCH_URL: has no effect beside DATACRUNCH_STARTUP_SCRIPT"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "group", "location"),
+    [
+        ("gpu-1:rack", "gpu-1", "FIN-01"),
+        ("gpu-01:rack", "gpu-01", "FIN-01"),
+        ("GPU-01:rack", "GPU-01", "FIN-01"),  # because it is a group of the configuration
+        ("ICE-01:gpu-workers", "gpu-workers", "ICE-01"),
+    ],
+)
+def test_a_group_with_a_hostname_prefix_is_not_taken_for_a_region(
+    flag: str, group: str, location: str
+) -> None:
+    environ = verdacloud(availableLocations=["FIN-01"], groups={"GPU-01": {}})
+    found = read(None, environ, ("--cloud-provider=verdacloud", f"--nodes=0:5:1A6000.10V:{flag}"))
+    (pool,) = found.settings.pools
+    assert (pool.name, pool.locations) == (group.lower(), (location,))
+    assert pool.labels["verda.com/node-group"] == group
+
+
+def test_a_number_for_the_startup_script_is_written_into_it() -> None:
+    inline = {"MASTER_IP": "10.0.0.1", "MASTER_PORT": 6443, "JOIN_TOKEN": "t", "JOIN_HASH_FULL": "h"}
+    environ = verdacloud(
+        startupScript=in_base64("#!/bin/sh\njoin {{.MasterIP}}:{{.MasterPort}}\n"), startupScriptEnv=inline
+    )
+    script = read(None, {name: environ[name] for name in environ if name not in VERDACLOUD_JOIN}, ONE_VM)
+    (entry,) = script.settings.join.values()
+    assert entry.script is not None
+    assert entry.script.get_secret_value().endswith("join 10.0.0.1:6443\n")
+    assert "export MASTER_PORT=6443\n" in entry.script.get_secret_value()
+
+
+@pytest.mark.parametrize("inline", [{"A_B": ["x"]}, {"A_B": True}, {"a-b": "x"}, {"A B": "x"}])
+def test_what_cannot_be_written_into_a_startup_script_is_told(inline: dict[str, Any]) -> None:
+    (line,) = problems(None, verdacloud(startupScriptEnv=inline), ONE_VM)
+    assert "startupScriptEnv" in line
+    assert "***" in line
+
+
+def test_a_key_that_every_group_overrides_is_not_called_unknown() -> None:
+    own = {"billingConfig": {"contract": "SPOT"}, "availableLocations": ["FIN-01"], "osVolumeSize": 80}
+    found = read(None, verdacloud(groups={"gpu-workers": own}), ONE_VM)
+    assert not [line for line in found.warnings if "not known" in line]
+
+
+def test_two_taints_with_one_key_and_two_effects_both_stay() -> None:
+    taints = [{"key": "x", "effect": "NoSchedule"}, {"key": "x", "effect": "NoExecute"}]
+    (pool,) = read(None, verdacloud(taints=taints, groups={}), ONE_VM).settings.pools
+    assert [(taint.key, taint.effect) for taint in pool.taints] == [("x", "NoSchedule"), ("x", "NoExecute")]
+    own = {"gpu-workers": {"taints": [{"key": "x", "value": "own", "effect": "NoSchedule"}]}}
+    (pool,) = read(None, verdacloud(taints=taints, groups=own), ONE_VM).settings.pools
+    assert [(taint.key, taint.value) for taint in pool.taints] == [("x", "own")]
+
+
+def test_choices_are_listed_without_the_empty_one() -> None:
+    (line,) = problems(None, verdacloud(billingConfig={"contract": "spot"}, groups={}), ONE_VM)
+    assert line.endswith("one of PAY_AS_YOU_GO, SPOT, LONG_TERM")
+
+
+def test_all_that_is_wrong_with_a_group_of_variables_is_told_at_once() -> None:
+    environ = {
+        "A_NAME": "a", "A_INSTANCE_TYPES": "1V100.6V", "A_MAX": "many", "A_LABELS": "x", "A_MARKET": "Spot",
+        "A_JOIN": "own",
+    }  # fmt: skip
+    found = problems("join: {own: {startup_script_id: s}}", environ)
+    assert sorted(line.partition(":")[0] for line in found) == ["A_LABELS", "A_MARKET", "A_MAX"]
+
+
+def test_words_of_a_status_that_yaml_takes_for_booleans_are_believed() -> None:
+    text = "webhooks: {p: {status: {means_on: [on, up], means_off: [off, 0]}}}"
+    status = load("config.yaml", {}, text=text).settings.webhooks["p"].status
+    assert {"on", "true", "up"} <= set(status.means_on)
+    assert {"off", "false", "0"} <= set(status.means_off)
+    assert not set(status.means_on) & set(status.means_off)
+
+
+@pytest.mark.parametrize("text", [ca_verda(), "join: {own: {startup_script_id: s}}\n", HELM])
+@pytest.mark.parametrize("flags", [("--nodes=0:9:1A100.22V:FIN-01:gpu",), ONE_NODE])
+def test_groups_of_a_command_line_are_never_left_out_unnoticed(text: str, flags: tuple[str, ...]) -> None:
+    (line,) = problems(text, {}, flags)
+    assert "--nodes" in line or "node_configs" in line or "a configuration of datacrunch" in line
+
+
+def test_a_variable_of_the_other_kind_of_group_is_told() -> None:
+    found = read(None, MACHINES | {"GPU_NODE_1_MAX": "3", "GPU_NODE_1_IMAGE": "x", "GPU_NODE_1_OTHER": "x"})
+    assert found.warnings == [
+        f"GPU_NODE_1_{name}: has no effect beside GPU_NODE_1_GPU_COUNT: it is a variable of pools at the cloud only"
+        for name in ("IMAGE", "MAX")
+    ]
+
+
+@pytest.mark.parametrize("prices", [(0.5, 0.9), (0.9, 0.5)])
+def test_of_two_prices_the_higher_one_counts_also_where_the_type_is_spelt_otherwise(
+    prices: tuple[float, float],
+) -> None:
+    spelt = zip(("1V100.6V", "1v100.6v"), prices, strict=True)
+    made = {
+        kind: json.loads(ca_verda(instance_type=kind, hourly_price=price))["node_groups"]["gpu"]
+        for kind, price in spelt
+    }
+    named = {f"g{n}": group for n, group in enumerate(made.values())}
+    settings = read(json.dumps({"node_groups": named})).settings
+    assert [price.price_per_hour for price in settings.prices.values()] == [Decimal("0.9")]
+
+
+def test_a_converted_configuration_says_that_credentials_of_a_dotenv_are_read_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("VERDA_CLIENT_ID=id\nVERDA_CLIENT_SECRET=hidden\n")
+    text = as_yaml(read(ca_verda()))
+    assert "no .env is read: set VERDA_CLIENT_ID and VERDA_CLIENT_SECRET" in text
+    assert "hidden" not in text
+
+
+def test_what_the_cloud_does_not_know_in_a_flag_is_told_without_an_index() -> None:
+    loaded = read(None, datacrunch(), ONE_NODE)
+    for key, word in (("instance_types[0]", "instance type"), ("locations[0]", "region")):
+        problem = loaded.draft.theirs(Problem(f"pools[0].{key}", "x", "another", "command line"))
+        assert problem.key == f"{ONE_NODE[1]}: {word}"
+
+
+def test_a_script_in_a_file_is_looked_through_and_missed_as_one_in_a_variable_is(tmp_path: Path) -> None:
+    file = tmp_path / "script.sh"
+    environ = datacrunch(startup_script_base64=None) | {"DATACRUNCH_STARTUP_SCRIPT_FILE": str(file)}
+    assert [line for line in read(None, environ, ONE_NODE).warnings if "no machine can join" in line]
+    file.write_text("#!/bin/sh\ncurl -d client_secret=hidden\n")
+    (line,) = read(None, environ, ONE_NODE).warnings
+    assert "uses the account's credentials" in line
+    assert "hidden" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"a\\"b" # c', 'a"b'),
+        ("'a\\'b'", "a'b"),
+        ('"a\\\\"', "a\\"),
+        ('"a #b"', "a #b"),
+        ('"a', '"a'),
+        ("a'b'", "a'b'"),
+        ('""', ""),
+    ],
+)
+def test_a_credential_in_quotes_is_read_to_the_end(text: str, value: str) -> None:
+    assert parse_dotenv(f"VERDA_CLIENT_SECRET={text}\n", ".env") == ({"VERDA_CLIENT_SECRET": value}, [])
