@@ -41,10 +41,11 @@ def node_for(machine: Machine, nodes: Sequence[Node]) -> tuple[Node | None, str]
     node = claimants[0]
     if node.name != machine.name:
         return None, f"node {node.name} claims machine {machine.name} under another name; it is not adopted"
+    if names.resolve(node.provider_id) or not node.created:
+        return node, ""  # our provider ID is believed, however far our clock was ahead
+    # By its name alone it could be another one.
     if machine.node_uid and node.uid != machine.node_uid and node.created < machine.joined_at - CLOCK_SLACK:
         return None, f"node {node.name} is older than the one that joined"
-    # By its name alone it could be another one; our provider ID is believed however far our clock was ahead.
-    named_only = not names.resolve(node.provider_id)
-    if named_only and node.created and node.created < machine.intended_at - CLOCK_SLACK:
+    if node.created < machine.intended_at - CLOCK_SLACK:
         return None, f"node {node.name} is older than the order of machine {machine.name}"
     return node, ""

@@ -3,7 +3,8 @@ machines on their way, machines whose removal can still be called off.
 
 Promises come first, so that a packing done once is not undone by the order of later pods. Whether a
 promised pod had better go to a Ready node or stay with its machine depends on who else waits: where
-the one leaves somebody without a place, the other is tried.
+the one leaves somebody without a place, the other is tried. Last, promises are forgotten: where the
+scheduler gave a large pod's machine to small ones, these leave machines on their way that have room for others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from controller.planning.fit import Ask
 from controller.planning.looks import Looks
 from controller.planning.room import Room
 from controller.planning.sites import Sites
+
+# Promised pods go to Ready nodes where they can, or stay with their machines; or nothing is promised.
+_GO, _STAY, _FORGET = range(3)
 
 
 @dataclass(slots=True)
@@ -47,20 +51,32 @@ def board_of(
 
 def place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board) -> Placing:
     promised = {key for room in sites.coming if room.machine for key in room.machine.pods}
-    found = _place(demand, sites, declared, board, stay=False)
-    if found.left and any(ask.pod.key in promised for ask in demand):
-        _take_back(found, board)
-        second = _place(demand, sites, declared, board, stay=True)
-        if len(second.left) < len(found.left):
-            found = second
-        else:
-            _take_back(second, board)
-            for ask, number in found.order:
-                board.put(ask, number)
+    found = _place(demand, sites, declared, board, _GO)
+    if any(ask.pod.key in promised for ask in demand):
+        for way in (_STAY, _FORGET):
+            if found.left:
+                found = _better(found, way, demand, sites, declared, board)
     for ask, number in found.order:
         board.rooms[number].pods.append(ask.pod)
     for number, room in enumerate(board.rooms):
         room.free = board.free[number]
+    return found
+
+
+def _better(
+    found: Placing, way: int, demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board
+) -> Placing:
+    """What this way comes to, where it leaves fewer without a place; the board is as what is returned says."""
+    _take_back(found, board)
+    other = _place(demand, sites, declared, board, way)
+    fewer = len(other.left) < len(found.left)
+    if fewer and way == _FORGET:  # nobody loses a place for it, who may need a larger machine
+        fewer = {ask.pod.key for ask in other.left} < {ask.pod.key for ask in found.left}
+    if fewer:
+        return other
+    _take_back(other, board)
+    for ask, number in found.order:
+        board.put(ask, number)
     return found
 
 
@@ -69,16 +85,16 @@ def _take_back(found: Placing, board: Board) -> None:
         board.take(ask, number)
 
 
-def _place(
-    demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board, *, stay: bool
-) -> Placing:
+def _place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board, way: int) -> Placing:
     found = Placing(sites)
     ready = (1 << len(sites.ready)) - 1
     coming = ((1 << len(sites.coming)) - 1) << len(sites.ready)
     draining = ((1 << len(sites.draining)) - 1) << (len(sites.ready) + len(sites.coming))
     arrived = _promises(board, range(len(sites.ready)))
     own = _promises(board, range(len(sites.ready), len(sites.ready) + len(sites.coming)))
-    seats = _Seats(found, board, declared, own, arrived, stay, ready, coming, draining)
+    if way == _FORGET:
+        own = {}
+    seats = _Seats(found, board, declared, own, arrived, way == _STAY, ready, coming, draining)
     rest: Sequence[Ask] = demand
     if arrived:
         rest = [ask for ask in rest if not seats.goes_home(ask)]

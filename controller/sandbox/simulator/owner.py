@@ -24,7 +24,18 @@ AGAIN = 5.0
 class Want:
     """One work, through as many pods as it takes."""
 
-    __slots__ = ("began", "done", "evicted", "first_began", "node", "pod", "tries", "used", "work")
+    __slots__ = (
+        "began",
+        "bound_at",
+        "done",
+        "evicted",
+        "first_began",
+        "node",
+        "pod",
+        "tries",
+        "used",
+        "work",
+    )
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -33,6 +44,7 @@ class Want:
         self.first_began = -1.0
         self.began = -1.0  # of the pod that runs now
         self.node = ""
+        self.bound_at = -1.0
         self.used = 0.0  # seconds, lost ones too
         self.evicted = 0
         self.done = False
@@ -61,6 +73,15 @@ class Owner:
     def want_of(self, pod: str) -> Want | None:
         return self._by_pod.get(pod)
 
+    @property
+    def now(self) -> float:
+        return self._loop.time()
+
+    def waited(self, since: float) -> list[Want]:
+        """Who waits for a node, or did at that moment."""
+        found = (want for want in self.wants if want.pod and not want.done)
+        return [want for want in found if not want.node or want.bound_at >= since]
+
     def will_end(self, now: float) -> bool:
         """Whether some pod runs whose end is still to come."""
         return any(w.began >= 0 and not w.done and now < w.began + w.work.lasts + KEPT for w in self.wants)
@@ -86,7 +107,7 @@ class Owner:
             self._lost(want, "is gone")
             return
         if change.item.node and want.node != change.item.node:
-            want.node = change.item.node
+            want.node, want.bound_at = change.item.node, self._loop.time()
         phase = (change.new.get("status") or {}).get("phase")
         now = self._loop.time()
         if phase == "Running" and want.began < 0:

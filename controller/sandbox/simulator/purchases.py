@@ -15,6 +15,9 @@ from controller.sandbox.simulator.books import Books
 from controller.sandbox.simulator.holdings import Holdings
 from controller.sandbox.simulator.needs import Need, all_placed
 from controller.sandbox.simulator.owner import Owner
+from controller.sandbox.simulator.worlds import BEGAN
+
+_LONGEST = 60.0  # seconds from a decision to its order; a clock that was set wrong says anything
 
 
 class Purchases:
@@ -59,7 +62,7 @@ class Purchases:
                 coming.append(known)
         if not coming:
             return False
-        wanted = {want.pod: want.work for want in self._owner.wants if want.waits and not want.node}
+        wanted = {want.pod: want.work for want in self._owner.waited(self._decided(record))}
         for key in record.pods:
             want = self._owner.want_of(key.partition("/")[2])
             if want is None:
@@ -67,6 +70,11 @@ class Purchases:
             wanted[want.pod] = want.work
         needs = [Need(work.gpus, work.cpu_milli, work.memory_mib, work.models) for work in wanted.values()]
         return all_placed(needs, coming)
+
+    def _decided(self, record: Machine) -> float:
+        """When. Pods that were bound since then may have left a place that nobody could count on."""
+        now = self._owner.now
+        return max(min(record.intended_at - BEGAN, now), now - _LONGEST)
 
     def _above_limits(self, record: Machine) -> list[str]:
         # Those that nobody could know of do not count.
