@@ -43,6 +43,13 @@ def test_a_clock_that_was_ahead_at_the_order_hides_no_node_that_carries_our_prov
     assert node_for(MACHINE, (node(created=NOW - 400),)) == (node(created=NOW - 400), "")
 
 
+def test_a_clock_that_was_ahead_at_the_join_hides_no_node_that_registered_anew() -> None:
+    """Nothing would ever be decided about the machine again, and it would cost for ever."""
+    joined = replace(MACHINE, phase=Phase.READY, joined_at=NOW + 500, node_uid="before")
+    assert node_for(joined, (node(),)) == (node(), "")
+    assert "older than the one that joined" in node_for(joined, (node(""),))[1]
+
+
 @pytest.mark.parametrize("provider_id", ["aws:///i-1", "k3s://somebody", "verda://home-a100-bbbbbbbbbb"])
 def test_a_node_of_our_name_that_says_it_is_something_else_is_not_believed_and_reported(
     provider_id: str,

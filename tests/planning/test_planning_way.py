@@ -186,6 +186,23 @@ def test_a_promised_pod_leaves_a_ready_node_to_one_that_has_no_other_place() -> 
     assert decided.pods["default/new"].code is Reason.FITS_NOW
 
 
+def test_promised_pods_leave_a_large_machine_to_one_that_has_no_other_place() -> None:
+    """The scheduler gave the large pod's own machine to others, whose machines have room now."""
+    kept = machine("home-a100-aaaaaaaaaa", A2, Phase.BOOTING, pods=("default/s1", "default/s2"))
+    freed = [machine(f"home-a100-{c * 10}", A1, Phase.BOOTING, pods=(f"default/{c}",)) for c in "bc"]
+    small = [pod(name, created=NOW - 1000) for name in ("s1", "s2")]
+    decided = plan(world(pods=(*small, pod("large", 2, created=NOW - 1000)), machines=(kept, *freed)))
+    assert not [action for action in decided.actions if isinstance(action, Launch)]
+    assert {why.code for why in decided.pods.values()} == {Reason.ON_THE_WAY}
+
+
+def test_nobody_loses_a_promised_place_to_a_larger_pod_that_would_buy() -> None:
+    kept = machine("home-a100-aaaaaaaaaa", A2, Phase.BOOTING, pods=("default/s1", "default/s2"))
+    small = [pod(name, created=NOW - 1000) for name in ("s1", "s2")]
+    decided = plan(world(pods=(*small, pod("large", 2, priority=9)), machines=(kept,)))
+    assert [a.pods for a in decided.actions if isinstance(a, Launch)] == [("default/large",)]
+
+
 def test_an_arm_machine_on_its_way_is_known_to_be_one() -> None:
     arm = kind("1GB300.36V", 1, 36, 200, "5", "GB300", arch="arm64")
     snapshot = world(

@@ -132,3 +132,19 @@ def test_the_bound_is_that_of_the_catalogue_whether_or_not_a_controller_knows_it
     }
     assert len(bounds) == 1
     assert bounds.pop() > 0
+
+
+def test_a_pod_that_was_bound_after_a_decision_waited_when_it_was_made() -> None:
+    def bound(since: float) -> list[str]:
+        return [want.pod for want in seen.owner.waited(since)]
+
+    def note(simulation: Simulation) -> None:
+        nonlocal seen
+        seen = simulation
+        at = seen.owner.wants[0].bound_at
+        found.extend([bound(at - 1), bound(at + 1)])
+
+    seen: Simulation
+    found: list[list[str]] = []
+    assert day(note, 400.0) == []
+    assert found == [["train"], []]
