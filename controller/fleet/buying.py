@@ -30,6 +30,7 @@ Again = tuple[Machine, InstanceType]
 Turn = Callable[[Callable[[], bool]], Awaitable[Refused | None]]
 
 _OURS = (Reason.NOT_LEADER, Reason.VANISHED, Reason.WITHDRAWN)  # what we refused ourselves
+_WITHDRAWN = Refused(Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN])
 _ANYWHERE = (*_OURS, Reason.LIMIT_SCRIPTS)  # what another market would not help against
 
 
@@ -93,6 +94,8 @@ class Buying:
         """What is to be ordered now; None: nothing is any more, and that says nothing of the offer."""
         refusal = await turn(lambda: machine.intent in self._withdrawn)
         current = self._ledger.machines.get(machine.intent, machine)
+        if refusal is None and machine.intent in self._withdrawn:
+            refusal = _WITHDRAWN  # before a script is uploaded for it
         if refusal is None:
             return current, kind
         self._given_up(current, refusal)
@@ -112,7 +115,7 @@ class Buying:
 
     def _last_word(self, intent: str) -> Refused | None:
         if intent in self._withdrawn or intent not in self._ledger.machines:  # nobody would know of it
-            return Refused(Reason.WITHDRAWN, SENTENCES[Reason.WITHDRAWN])
+            return _WITHDRAWN
         self._sent.add(intent)
         return None
 

@@ -333,3 +333,30 @@ def test_without_an_answer_only_the_endpoint_itself_says_that_it_is_off(fall: Fa
         return
     assert (early.power, early.call_id, early.called_at) == (Power.FALLING, "c", 100.0)
     assert (late.power, late.call_id, late.called_at) == (Power.FALLING, "c-1", 0.0)
+
+
+async def test_an_answer_that_comes_when_its_call_was_given_up_is_none_to_the_next() -> None:
+    """It was taken for one to a call that had not been made yet, which then nobody made or waited for, for ever."""
+    world = Cabinet(switch("w1", 1, off_within=5.0))
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    world.room.faults["w1"] = ["late"]  # answered after 8 s
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    await world.run(operator, 3000, step=1.0)
+    record = operator.ledger.switched["w1"]
+    assert (record.power, box.power) == (Power.OFF, "off")
+
+
+@pytest.mark.parametrize(("called_at", "by_hand"), [(0.0, False), (1150.0, True)])
+def test_a_reboot_is_a_hand_on_the_button_only_where_a_call_of_this_wish_went_out(
+    called_at: float, by_hand: bool
+) -> None:
+    """Our own call may have caused it: one to switch on, before the wish to switch off."""
+    record = Switched(
+        name="w1", power=Power.FALLING, call="c", wanted_at=1150.0, called_at=called_at, rose_at=1100.0,
+        unsure=bool(called_at), fall=Fall(since=1000.0, until=1600.0, lit=True, boot="b1"),
+    )  # fmt: skip
+    node = make_node("w1", 0.0, boot="b2", gpus=1)
+    after = step(record, Seen(node=node), switch("w1", 1), Deadlines(), 1210.0)
+    assert (after.power is not Power.FALLING) is by_hand

@@ -105,12 +105,17 @@ class Falling:
             except (ClusterError, LedgerError, Grounded):
                 self._not_called(record)
                 raise
-            if self._same_wish(record) is None:
+            here = self._same_wish(record)
+            if here is None:
                 return
+            if here.again != record.again:
+                continue
             outcome = await send(f"{record.call_id}-off")
             here = self._same_wish(record)
             if here is None:
                 return
+            if here.again != record.again:
+                continue  # it took so long that it was given up: an answer to that call says nothing of the next
             if isinstance(outcome, Happened):
                 spent = answered(here, calls_before)
                 await self._by.change(switch, acked_at=self._by.clock(), fall=spent)

@@ -60,10 +60,9 @@ def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: f
     record = dated(_no_later_than(record, switch, limits, now), now)
     if seen.up and seen.node is not None:
         after = rebooted(record, seen.node)
-        if record.power is Power.FALLING and after is not record:
-            after = replace(
-                off(after, now), rose_at=0.0
-            )  # it went off, and somebody has switched it on again
+        called_off = record.power is Power.FALLING and bool(record.called_at or record.unsure)
+        if called_off and after is not record:  # it went off, and somebody has switched it on again
+            after = replace(off(after, now), rose_at=0.0)
         record = after
     for _ in Power:
         after = _once(record, seen, switch, limits, now)

@@ -45,6 +45,9 @@ class Rising:
             await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
             if not self._by.may_spend():
                 raise Grounded
+            here = self._by.record_in(name, Power.RISING)
+            if here is None or here.call != call:
+                return  # nobody would ever call it off again
             outcome = await send(f"{record.call_id}-on")
             here = self._by.ledger.switched.get(name)
             if here is None or here.call != call or here.power is not Power.RISING:
