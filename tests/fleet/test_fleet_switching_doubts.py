@@ -360,3 +360,23 @@ def test_a_reboot_is_a_hand_on_the_button_only_where_a_call_of_this_wish_went_ou
     node = make_node("w1", 0.0, boot="b2", gpus=1)
     after = step(record, Seen(node=node), switch("w1", 1), Deadlines(), 1210.0)
     assert (after.power is not Power.FALLING) is by_hand
+
+
+async def test_calls_that_were_all_refused_are_made_again_where_nothing_more_was_written_down() -> None:
+    """The ledger failed just then, or a smaller number of tries came into force."""
+    world = Cabinet(switch("w1", 1, off_within=600.0))
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.FALLING, step=1.0)
+    record = operator.ledger.switched["w1"]
+    refused = replace(record, tries=5, called_at=0.0, acked_at=0.0, unsure=False, call=record.call or "c")
+    operator.ledger.put_switched(refused)
+    await world.run(operator, 1500, step=1.0)
+    assert (operator.ledger.switched["w1"].power, box.power) == (Power.OFF, "off")
+
+
+@pytest.mark.parametrize("told", ["off", "on", ""])
+def test_a_failed_machine_whose_calls_are_refused_is_off_where_its_endpoint_says_so(told: str) -> None:
+    record = Switched(name="w1", power=Power.FALLING, call="c", reason=Reason.GPU_LOST, down_at=1000.0)
+    after = step(record, Seen(node=None, told=told), switch("w1", 1, asked=True), Deadlines(), 2000.0)
+    assert (after.power is Power.OFF) is (told == "off")

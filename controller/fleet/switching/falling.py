@@ -82,11 +82,18 @@ class Falling:
         )  # fmt: skip
         await self.switch_off(policy, switch)
 
+    def is_to_call(self, switch: Switch, record: Switched) -> bool:
+        waits = record.called_at or record.unsure  # for what a call may have done
+        return not record.acked_at and (record.tries < switch.tries or not waits)
+
     async def switch_off(self, policy: Policy, switch: Switch) -> None:
         name, pause = switch.name, switch.retry_first
         while (record := self._by.record_in(name, Power.FALLING)) is not None and not record.acked_at:
             if record.tries >= switch.tries:
-                return  # what its Node shows decides, and at last the deadline
+                if record.called_at or record.unsure:
+                    return  # what its Node shows decides, and at last the deadline
+                # All were refused, and what was to follow was not written down any more, or fewer are allowed now.
+                record = await self._by.change(switch, tries=0)
             if not record.call:
                 record = await self._by.change(switch, call=self._by.new_call())
             if not record.drain_at:

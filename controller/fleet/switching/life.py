@@ -224,7 +224,10 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         return _called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
-    if not record.called_at or now < record.down_at + DARK:
+    is_told = (
+        switch.asked and seen.told == "off"
+    )  # then it is, whoever did it: calls that are refused change nothing
+    if now < record.down_at + DARK or not (record.called_at or is_told):
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
         return record  # its endpoint does not say so yet, or does not answer

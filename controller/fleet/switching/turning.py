@@ -54,7 +54,7 @@ class Turning:
             self._tasks.start(name, lambda: self._rising.switch_on(switch))
         elif record.power is Power.DRAINING:
             self._leave(name, lambda: self._falling.drain(policy, switch))
-        elif record.power is Power.FALLING and not record.acked_at and record.tries < switch.tries:
+        elif record.power is Power.FALLING and self._falling.is_to_call(switch, record):
             self._leave(name, lambda: self._falling.switch_off(policy, switch))
         elif record.power is Power.OFF and record.node_goes:
             self._tasks.start(name, lambda: self._falling.delete_node(policy, switch))
