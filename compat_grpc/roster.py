@@ -161,9 +161,8 @@ class Roster:
         """Its maximum is what the pool leaves to it: machines of its other groups, or on their way out, are paid too."""
         target, entries = self.target(group.id), self._of[group.id]
         least, most = group.min, group.max
-        if self._held(
-            group
-        ):  # what could not be made goes all the same, and is no minimum that somebody fills
+        if self._held(group):
+            # What could not be made goes all the same, and is no minimum that somebody fills.
             least = max(least, sum(1 for e in entries if e.counts and e.failure is None))
         if group.configured and not group.switched:
             here = sum(1 for e in entries if e.counts and e.machine is not None)

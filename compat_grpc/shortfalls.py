@@ -30,9 +30,8 @@ class Shortfalls:
             ("group", "resource"),
             registry=registry,
         )
-        self._offered: dict[
-            str, dict[str, tuple[int, int]]
-        ] = {}  # by group: the least, and what was predicted
+        # By group and resource: the least that its nodes offered, and what was predicted.
+        self._offered: dict[str, dict[str, tuple[int, int]]] = {}
         self._told: set[tuple[str, str]] = set()
 
     def offered(self, group_id: str, promised: Resources) -> Resources:

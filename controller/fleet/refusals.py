@@ -44,11 +44,8 @@ class Refusals:
         self.change(deadlines)
         self._times: dict[Key, int] = {}
         self._known: dict[Key, Refusal] = {}
-        self._told: tuple[object, dict[str, Refusal], tuple[Refusal, ...]] = (
-            None,
-            {},
-            (),
-        )  # for whom, of what
+        # The last answer, with the offers and the refusals that it was made of.
+        self._told: tuple[object, dict[str, Refusal], tuple[Refusal, ...]] = (None, {}, ())
         self._heard_at = 0.0  # the latest moment that the clock showed
 
     def change(self, deadlines: Deadlines) -> None:

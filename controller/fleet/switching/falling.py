@@ -157,9 +157,8 @@ class Falling:
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
         drained_by_others = not record.drain_at and record.reason not in USELESS
-        if (
-            record.again or drained_by_others
-        ):  # it is going: only work stops that, whatever else settles there
+        # One that is going is stopped by work only, whatever else settles there.
+        if record.again or drained_by_others:
             await self._by.removal.look_at_work(policy, self._by.machine(switch))
         else:
             await self._by.removal.last_look(policy, self._by.machine(switch))

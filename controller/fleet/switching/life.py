@@ -224,9 +224,8 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
         return _called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
-    is_told = (
-        switch.asked and seen.told == "off"
-    )  # then it is, whoever did it: calls that are refused change nothing
+    # Then it is, whoever did it: calls that are refused change nothing.
+    is_told = switch.asked and seen.told == "off"
     if now < record.down_at + DARK or not (record.called_at or is_told):
         return record
     if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
