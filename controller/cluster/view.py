@@ -263,7 +263,7 @@ class WatchedView(Rarer):
                         if self.is_optional(kind) and self._progress[kind].refused:
                             self._refused(kind)
                         unseen = kept.uids()
-                    case Refused() if self.is_optional(kind):
+                    case Refused() if self.is_optional(kind) and kind not in self._unreadable:
                         self._unread(kind)
                         matter = whole
                     case Resumed() if kind in self._unreadable:

@@ -30,6 +30,8 @@ LONGEST = 30.0
 SLOWLY = 30.0
 WATCH_CALM = 5.0  # a watch that lasted longer was no failure, even when nothing happened
 LIST_CALM = 60.0
+# Seconds of refusals: an API server that has just started knows nobody's rights for a moment.
+NO_ACCIDENT = 10.0
 
 
 class Source(msgspec.Struct, Generic[T], frozen=True):
@@ -58,7 +60,7 @@ class Gone(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The server will not go on telling: what is known grows old."""
+    """The server will not go on telling, and has said so for a while: what is known grows old."""
 
 
 class Resumed(msgspec.Struct, frozen=True):
@@ -240,7 +242,7 @@ async def one_watch(
             progress.version = ""  # no failure: time has passed
             return
         progress.fail(error, context.wall())
-        if progress.refused and not was_refused:
+        if progress.refused and context.wall() - (progress.failing or 0.0) >= NO_ACCIDENT:
             yield Refused()
 
 

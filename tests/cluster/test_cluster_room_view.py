@@ -609,7 +609,9 @@ async def test_an_optional_kind_that_may_be_listed_but_not_watched_is_told_once_
     world = Discovered({VOLCANO: ["podgroups"]})
     world.lists["podgroups"] = [listed(rare(apiVersion=VOLCANO))]
     async with watched(world) as (view, changes):
-        await world.tell("podgroups", failure(403, "no watch"), failure(403, "no watch"))
+        await world.tell("podgroups", failure(403, "a moment"))
+        assert view.unreadable() == (), "an API server that has just started knows nobody's rights"
+        await world.tell("podgroups", *[failure(403, "no watch")] * 6)
         assert view.unreadable() == ("podgroups.scheduling.volcano.sh",)
         assert changes == ["other"]
         assert view.blind() == {}, "that is told in another way"
