@@ -25,7 +25,7 @@ from controller.domain.names import LEASE
 
 DURATION = 15
 RENEW = 5.0
-RETRY = 2.0
+RETRY = 0.4  # of the time between two renewals; 2 s where that is 5
 SPENDING = 10.0
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Lease:
         """Its times, in seconds. We lead for longer only once the others know that it lasts longer."""
         self._duration = max(1, math.ceil(duration))  # the API knows whole seconds only
         self._renew = renew
-        self._retry = min(RETRY, renew)
+        self._retry = RETRY * renew
         self._spend_soon = spend_within
         self._spend_within = min(spend_within, self._spend_within)
 

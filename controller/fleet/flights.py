@@ -205,7 +205,8 @@ class Flights:
         if not self._may_act():
             return
         if machine.phase is Phase.DRAINING:
-            self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
+            if not self._leaving.still_kept(policy, machine):
+                self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
             self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
         elif machine.awaits_restoring:

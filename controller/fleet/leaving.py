@@ -136,6 +136,16 @@ class Leaving:
         )
         await self.drain(policy, intent)
 
+    def still_kept(self, policy: Policy, machine: Machine) -> bool:
+        """Whether a failed machine cannot go for the same reason as when it was tried last: nothing is to be done."""
+        if not machine.failed or machine.name not in self._kept:
+            return False
+        try:
+            self._removal.look_closed(policy, machine)
+        except CalledOff as stop:
+            return stop.why.code is self._kept[machine.name]
+        return False
+
     async def drain(self, policy: Policy, intent: str) -> None:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
@@ -143,7 +153,7 @@ class Leaving:
         wanted_gone = self._check if machine.failed else self._wanted_gone(machine.name)
         if machine.failed and machine.name in self._kept:
             self._check()
-            machine = await self._while_kept(policy, machine)
+            machine = await self._move(intent, Phase.DRAINING, drain_at=self._clock())  # its grace begins now
 
         def check() -> None:
             wanted_gone()
@@ -187,15 +197,6 @@ class Leaving:
                 self._ledger.change(machine.intent, reason=why, note=words)
 
         return tell
-
-    async def _while_kept(self, policy: Policy, machine: Machine) -> Machine:
-        """As long as the same keeps it, there is nothing to write; its grace begins when that is over."""
-        try:
-            self._removal.look_closed(policy, machine)
-        except CalledOff as stop:
-            if stop.why.code is self._kept[machine.name]:
-                raise _stays(machine, stop.why) from stop
-        return await self._move(machine.intent, Phase.DRAINING, drain_at=self._clock())
 
     async def _keep(self, intent: str, why: Explanation, *, moved: bool = False) -> None:
         """It stays. A failed one stays tainted, and goes as soon as it is idle. Work is not moved again at once."""

@@ -24,9 +24,10 @@ ENVIRON = {
     "VERDA_BASE_URL": "http://127.0.0.1:9/v1",
 }
 # What is done again and again is done more seldom than by default, so that a day takes seconds. What the life of
-# a machine waits for (deadlines, cooldown, proofs) is as it is; a user's own settings are taken as they are.
+# a machine waits for (deadlines, cooldown, proofs) is as it is; a user's own settings are taken as they are. A look for no
+# other reason than that the last one is long ago should find nothing: what happens, and what is due, wakes the loop.
 CALM: dict[str, Any] = {
-    "timing": {"tick": "60s", "poll_cloud": "120s", "poll_cloud_busy": "30s", "catalogue": "15m"},
+    "timing": {"tick": "5m", "poll_cloud": "120s", "poll_cloud_busy": "30s", "catalogue": "15m"},
     "lease": {"duration": "90s", "renew": "30s", "spend_within": "70s"},
 }
 

@@ -29,7 +29,7 @@ SHORTEST = 0.001
 EVENTS_STAY = 3600.0  # seconds, as with the real API server
 VISITS = 100  # requests to the cloud that are remembered: nobody asks for them
 # No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them.
-CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 140}
+CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 600}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
 
 
