@@ -72,17 +72,20 @@ class Rarer:
 
     def __init__(self) -> None:
         self._kept: dict[str, Objects[Any]] = {}
-        self._optional: dict[str, str] = {}  # name -> plural
+        self._optional: dict[str, list[str]] = {}  # plural -> names, in order
 
     def keep(self, kind: Kind[Any]) -> Objects[Any]:
         """From now on there are objects of the kind."""
         name = name_of(kind)
         if kind.optional:
-            self._optional[name] = kind.plural
+            names = self._optional.setdefault(kind.plural, [])
+            if name not in names:
+                names.append(name)
+                names.sort()
         return self._kept.setdefault(name, Objects(MATTERS.get(kind.plural, Matter.OTHER)))
 
     def is_optional(self, name: str) -> bool:
-        return name in self._optional
+        return any(name in names for names in self._optional.values())
 
     def namespaces(self) -> tuple[Namespace, ...]:
         return self._every("namespaces")
@@ -114,7 +117,5 @@ class Rarer:
         return self._kept[kind].every()
 
     def _every_optional(self, plural: str) -> tuple[Any, ...]:
-        if plural not in self._optional.values():
-            return ()
-        names = sorted(name for name, named in self._optional.items() if named == plural)
-        return tuple(found for name in names for found in self._every(name))
+        every = [self._every(name) for name in self._optional.get(plural, ())]
+        return every[0] if len(every) == 1 else tuple(found for some in every for found in some)

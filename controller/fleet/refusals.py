@@ -139,9 +139,9 @@ def _each(offers: Iterable[Offer], scopes: Mapping[str, Refusal]) -> tuple[Refus
     found = []
     for offer in offers:
         key = offer.key
-        here = [scopes.get("*"), scopes.get(f"{offer.type.name}/*/*"), scopes.get(key)]
-        last = max(here, key=_until)
-        if last is not None:
+        here = [scopes[scope] for scope in ("*", f"{offer.type.name}/*/*", key) if scope in scopes]
+        if here:
+            last = max(here, key=_until)
             found.append(Refusal(offer=key, reason=last.reason, until=last.until, message=last.message))
     return tuple(found)
 

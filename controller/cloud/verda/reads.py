@@ -67,20 +67,20 @@ class Reads:
     async def _read_types(self) -> tuple[InstanceType, ...]:
         path = "/instance-types"
         answer = await self._calls.read(path, params={"currency": self._currency})
-        told = {str(row.get("currency") or self._currency).lower() for row in _objects(answer)}
+        told = {(currency or self._currency).lower() for currency in _currencies(answer.text)}
         if told - {self._currency}:
             # Limits are amounts of the wanted currency; prices of another are no smaller trouble than none.
             raise _unusable(path, f"prices are in {', '.join(sorted(told))}, asked for were {self._currency}")
-        return _rows(answer, parsing.instance_type, path)[0]
+        return _rows(answer, parsing.instance_type, path, _parsed_of_catalogue)[0]
 
     async def _read_locations(self) -> tuple[str, ...]:
         path = "/locations"
-        return _rows(await self._calls.read(path), parsing.location, path)[0]
+        return _rows(await self._calls.read(path), parsing.location, path, _parsed_of_catalogue)[0]
 
     async def _read_stock(self, is_spot: str) -> dict[str, frozenset[str]]:
         path = "/instance-availability"
         answer = await self._calls.read(path, params={"is_spot": is_spot})
-        return dict(_rows(answer, parsing.availability, path)[0])
+        return dict(_rows(answer, parsing.availability, path, _parsed_of_catalogue)[0])
 
     async def inventory(self) -> Inventory:
         path = "/instances"
@@ -160,17 +160,7 @@ def _trashed(row: Mapping[str, Any]) -> Volume:
     return parsing.volume({**row, "status": status})
 
 
-def _rows(answer: Answer, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
-    if answer.status >= 300:
-        raise _unusable(path, f"answered {answer.status}")
-    try:
-        return _parsed(answer.text, parse, path)
-    except parsing.Unreadable as problem:
-        raise _unusable(path, str(problem)) from None
-
-
-@lru_cache(maxsize=8)  # most answers are what they were the last time
-def _parsed(text: str, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
+def _parse(text: str, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
     try:
         value = exact_json(text)
     except ValueError:
@@ -178,12 +168,31 @@ def _parsed(text: str, parse: Parse[T], path: str) -> tuple[tuple[T, ...], int]:
     return parsing.rows(value, parse, path)
 
 
-def _objects(answer: Answer) -> list[Mapping[str, Any]]:
+# Most answers are what they were the last time. What is sold is asked for more seldom than what is there.
+_parsed = lru_cache(maxsize=8)(_parse)
+_parsed_of_catalogue = lru_cache(maxsize=4)(_parse)
+
+
+def _rows(
+    answer: Answer, parse: Parse[T], path: str, parsed: Callable[..., Any] = _parsed
+) -> tuple[tuple[T, ...], int]:
+    if answer.status >= 300:
+        raise _unusable(path, f"answered {answer.status}")
     try:
-        value = answer.json()
+        found: tuple[tuple[T, ...], int] = parsed(answer.text, parse, path)
+    except parsing.Unreadable as problem:
+        raise _unusable(path, str(problem)) from None
+    return found
+
+
+@lru_cache(maxsize=1)
+def _currencies(text: str) -> frozenset[str]:
+    try:
+        value = exact_json(text)
     except ValueError:
-        return []
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+        return frozenset()
+    rows = value if isinstance(value, list) else ()
+    return frozenset(str(row.get("currency") or "") for row in rows if isinstance(row, dict))
 
 
 def _value(answer: Answer, path: str) -> Any:

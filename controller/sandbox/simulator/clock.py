@@ -165,7 +165,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        when = self._now + delay  # as `call_at`, which would be one call more for each of them
+        timer = _Timer(when, callback, args, self, context)
+        self._numbered += 1
+        heapq.heappush(self._timers, (when, self._numbered, timer))
+        return timer
 
     def given_up(self) -> None:
         """A timer was cancelled: it stays where it is until its moment, unless there are too many of its kind."""
