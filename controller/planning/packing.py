@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Explanation, Snapshot
@@ -39,6 +40,17 @@ class Packer:
         self.shop = shop_of(snapshot, options)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
+
+    @cached_property
+    def elsewhere(self) -> Counter[tuple[str, str]] | None:
+        """Machines by pool and location, where those that are bought are to be spread over locations with them."""
+        if not self._snapshot.policy.spread_locations:
+            return None
+        return Counter(
+            (machine.pool, machine.location)
+            for machine in self._snapshot.machines
+            if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
+        )
 
     def template(self, candidate: Candidate) -> Room:
         return self.shop.template(candidate)
@@ -102,14 +114,6 @@ class Packer:
         shut: int,
         out: Mapping[str, Explanation],
     ) -> tuple[Packing, Late]:
-        policy = self._snapshot.policy
-        elsewhere: Counter[tuple[str, str]] | None = None
-        if policy.spread_locations:
-            elsewhere = Counter(
-                (machine.pool, machine.location)
-                for machine in self._snapshot.machines
-                if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
-            )
         attempt = Attempt(
             self.shop,
             board,
@@ -118,7 +122,7 @@ class Packer:
             overshoot=self.overshoot,
             cheapest=self._cheapest_first,
             seated=self._seated,
-            elsewhere=elsewhere,
+            elsewhere=self.elsewhere,
             shut=shut,
         )
         attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
