@@ -1,4 +1,6 @@
-"""A packing made cheaper where no rule stands in the way, for strategy `cheapest` and not too many pods.
+"""A packing made cheaper where no rule stands in the way, for not too many pods.
+
+Cheaper is what the strategy asks for: less money, or with `smallest` fewer GPUs, and of as many less money.
 
 Only machines that are bought take part, and whose pods are neither bound by rules about other pods nor counted
 by any, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from controller.domain.resources import subtract, total
 from controller.planning.board import Board, Profile
 from controller.planning.cheapening import cheapened
-from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.choice import Candidate
 from controller.planning.emerging import harmless
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
@@ -100,7 +102,9 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
         & ~shop.own
         & harmless(board, [shop.number[id(candidate)] for candidate in packing.chosen])
     )
-    kinds = _kinds(shop, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
+    kinds = _kinds(
+        packer, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})]
+    )
     if len(kinds) > KINDS:
         return None
     place = {id(ask): number for number, ask in enumerate(pods)}
@@ -115,6 +119,7 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
             )
             for ask in pods
         ],
+        work=packer.work,
         fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
     )
     if found is None:
@@ -122,7 +127,7 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
     made = _repacked(
         packing, [[pods[pod] for pod in group] for group in found], packer, sold, tally, profiles
     )
-    return made if made is not None and made.price * SAME_PRICE < packing.price else None
+    return made if made is not None and packer.saves(made, packing) else None
 
 
 def _free(ask: Ask, profile: Profile) -> bool:
@@ -146,11 +151,12 @@ def _not_too_large(
     return fine
 
 
-def _kinds(shop: Shop, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
+def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
     """Offers that nothing beats which comes before them, with the price that they come at.
 
     Spot offers come after those that a pool prefers, and count as no cheaper.
     """
+    shop = packer.shop
     found: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     price = 0
@@ -159,7 +165,7 @@ def _kinds(shop: Shop, sold: int, admitted: Sequence[int]) -> list[tuple[int, in
         bit = left & -left
         left ^= bit
         offer = bit.bit_length() - 1
-        price = max(price, shop.price[offer])
+        price = max(price, packer.cost(offer))
         free = shop.free[offer]
         admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
         if not admits or (id(free), admits) in seen:
