@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controller.cluster import stamps, wire
+from controller.cluster import resizing, stamps, wire
 from controller.cluster.kinds import Kind
 from controller.cluster.requests import Warn, amounts
 from controller.cluster.shapes import Shapes, is_absent, unset
@@ -117,11 +117,16 @@ class Decoder:
         since, gated, message = None, False, ""
         if not node and phase not in ("Succeeded", "Failed"):
             since, gated, message = self._waiting(spec, status, warn)
+        shape = self.shapes.of(meta, spec, warn)
+        if node and resizing.is_resized(status):
+            asked = resizing.requests(spec, status, warn)
+            if asked is not None and asked != shape.requests:
+                shape = msgspec.structs.replace(shape, requests=asked)
         return Pod(
             namespace=sys.intern(meta.namespace),
             name=meta.name,
             uid=meta.uid,
-            shape=self.shapes.of(meta, spec, warn),
+            shape=shape,
             phase=phase,
             node=node,
             nominated=status.nominatedNodeName or "",

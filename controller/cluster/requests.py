@@ -51,6 +51,15 @@ def effective(
     return {name: units(name, value) for name, value in total.items()}
 
 
+def most(parts: Iterable[Wire], warn: Warn) -> dict[str, str | int | float]:
+    """Of each resource the largest of these amounts."""
+    found: Sums = {}
+    for part in parts:
+        for name, value in _read(part, warn, "status.resources").items():
+            found[name] = max(found.get(name, value), value)
+    return {name: format(value, "f") for name, value in found.items()}
+
+
 def units(name: str, value: Decimal) -> int:
     return min(UNREADABLE, scheduler_units(name, format(value, "f")))
 

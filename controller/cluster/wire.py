@@ -55,6 +55,7 @@ class PodMeta(msgspec.Struct, gc=False):
 
 
 class Container(msgspec.Struct, gc=False):
+    name: str | None = None
     resources: Raw = EMPTY
     restartPolicy: str | None = None
     ports: Raw = EMPTY
@@ -92,6 +93,10 @@ class PodStatus(msgspec.Struct, gc=False):
     phase: str | None = None
     nominatedNodeName: str | None = None
     conditions: Raw = EMPTY
+    containerStatuses: Raw = EMPTY
+    initContainerStatuses: Raw = EMPTY
+    resources: Raw = EMPTY
+    allocatedResources: Raw = EMPTY
 
 
 class PodWire(msgspec.Struct, gc=False):

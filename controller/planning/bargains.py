@@ -1,4 +1,6 @@
-"""A packing made cheaper where no rule stands in the way, for strategy `cheapest` and not too many pods.
+"""A packing made cheaper where no rule stands in the way, for not too many pods.
+
+Cheaper is what the strategy asks for: less money, or with `smallest` fewer GPUs, and of as many less money.
 
 Only machines that are bought take part, and whose pods are neither bound by rules about other pods nor counted
 by any, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
@@ -11,12 +13,13 @@ be added at any time. Only where that could not be kept up the machines stay as 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from controller.domain.resources import subtract, total
 from controller.planning.board import Board, Profile
 from controller.planning.cheapening import cheapened
-from controller.planning.choice import SAME_PRICE
+from controller.planning.choice import Candidate
 from controller.planning.emerging import harmless
 from controller.planning.fit import Ask, enough
 from controller.planning.limits import Tally
@@ -24,6 +27,7 @@ from controller.planning.own import is_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.puzzle import Kind
 from controller.planning.shop import Shop
+from controller.planning.workshop import bits
 
 MOST = 250  # pods; the more there are, the less is found in the same time
 KINDS = 60  # of machines, of which none is beaten by another
@@ -98,7 +102,9 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
         & ~shop.own
         & harmless(board, [shop.number[id(candidate)] for candidate in packing.chosen])
     )
-    kinds = _kinds(shop, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
+    kinds = _kinds(
+        packer, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})]
+    )
     if len(kinds) > KINDS:
         return None
     place = {id(ask): number for number, ask in enumerate(pods)}
@@ -113,12 +119,15 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
             )
             for ask in pods
         ],
+        work=packer.work,
         fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
     )
     if found is None:
         return None
-    made = _repacked(packing, [[pods[pod] for pod in group] for group in found], shop, sold, tally, profiles)
-    return made if made is not None and made.price * SAME_PRICE < packing.price else None
+    made = _repacked(
+        packing, [[pods[pod] for pod in group] for group in found], packer, sold, tally, profiles
+    )
+    return made if made is not None and packer.saves(made, packing) else None
 
 
 def _free(ask: Ask, profile: Profile) -> bool:
@@ -142,20 +151,21 @@ def _not_too_large(
     return fine
 
 
-def _kinds(shop: Shop, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
+def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
     """Offers that nothing beats which comes before them, with the price that they come at.
 
     Spot offers come after those that a pool prefers, and count as no cheaper.
     """
+    shop = packer.shop
     found: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     price = 0
-    bits = sold
-    while bits and len(found) <= KINDS:
-        bit = bits & -bits
-        bits ^= bit
+    left = sold
+    while left and len(found) <= KINDS:
+        bit = left & -left
+        left ^= bit
         offer = bit.bit_length() - 1
-        price = max(price, shop.price[offer])
+        price = max(price, packer.cost(offer))
         free = shop.free[offer]
         admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
         if not admits or (id(free), admits) in seen:
@@ -172,12 +182,13 @@ def _kinds(shop: Shop, sold: int, admitted: Sequence[int]) -> list[tuple[int, in
 def _repacked(
     packing: Packing,
     groups: list[list[Ask]],
-    shop: Shop,
+    packer: Packer,
     sold: int,
     tally: Tally,
     profiles: dict[int, Profile],
 ) -> Packing | None:
     """Machines are listed by their first pod, and pods as they were."""
+    shop = packer.shop
     group_of = {id(ask): number for number, group in enumerate(groups) for ask in group}
     made = Packing(tally.copy(), unplaced=packing.unplaced, together=packing.together)
     at: dict[tuple[bool, int], int] = {}
@@ -189,10 +200,14 @@ def _repacked(
             made.inside.append([])
         made.inside[at[key]].append(ask)
         made.order.append((ask, at[key]))
+    there: Counter[tuple[str, str]] | None = None
+    if packer.elsewhere is not None:
+        kept = (packing.chosen[number] for new, number in at if not new)
+        there = packer.elsewhere + Counter(map(_where, kept))
     for (new, number), place in at.items():
         inside = made.inside[place]
         if new:
-            candidate = shop.offers[_offer(inside, shop, sold, profiles)]
+            candidate = shop.offers[_offer(inside, shop, sold, profiles, there)]
             room = shop.template(candidate).copy()
             room.pods.extend(ask.pod for ask in inside)
         else:
@@ -205,8 +220,18 @@ def _repacked(
     return made
 
 
-def _offer(inside: Sequence[Ask], shop: Shop, sold: int, profiles: dict[int, Profile]) -> int:
-    """The best for these pods; their preferences decide among what costs the same."""
+def _where(candidate: Candidate) -> tuple[str, str]:
+    return (candidate.pool.name, candidate.offer.location)
+
+
+def _offer(
+    inside: Sequence[Ask],
+    shop: Shop,
+    sold: int,
+    profiles: dict[int, Profile],
+    there: Counter[tuple[str, str]] | None,
+) -> int:
+    """The best for these pods; their preferences decide among what costs the same, and then how many are where."""
     used: dict[str, int] = {}
     options = sold
     for ask in inside:
@@ -223,4 +248,10 @@ def _offer(inside: Sequence[Ask], shop: Shop, sold: int, profiles: dict[int, Pro
                 if shop.gpus[offer] == shop.gpus[best] and shop.price[offer] <= shop.price[best]:
                     options = wanted
                     break
-    return shop.best(options)
+    best = shop.best(options)
+    if there is None:
+        return best
+    counted = there
+    best = min(bits(options & shop.alike(best)), key=lambda n: counted[_where(shop.offers[n])])
+    there[_where(shop.offers[best])] += 1
+    return best

@@ -82,7 +82,7 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
         made = _draft(snapshot, found, failed)
         broken = _incomplete(made, failed)
         if not broken:
-            if snapshot.policy.common_strategy == "cheapest":
+            if made.packer.work:
                 cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
                 made.packing = cheaper or made.packing
             return made

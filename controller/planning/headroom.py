@@ -1,7 +1,9 @@
 """GPUs that a pool keeps free, by the clock and up to a price, so that the next pod need not wait for a boot.
 
 What is free on machines that are there or on their way counts, whoever they were bought for. Room is
-bought last and given up first: where a limit keeps a pod waiting, nothing is kept free at all.
+bought last and given up first: where a limit keeps a pod waiting, nothing is kept free at all. A namespace's own
+limit is no such reason for the others; but what its pods would be bound to at once is not ordered, for they would
+buy by that, one after the other, what the limit forbids.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
+from controller.planning.drafting import Draft
 from controller.planning.limits import Tally
 from controller.planning.minimum import doubt
 from controller.planning.namespaces import share_of
@@ -27,6 +30,7 @@ from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
 from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
+from controller.planning.workshop import bits
 
 # A pod that waits for one of these could have what headroom holds back.
 _YIELDS_TO = frozenset(
@@ -80,10 +84,12 @@ def keep_free(
     tally: Tally,
     told: Mapping[str, Explanation],
     demand: Iterable[Pod],
+    barred: Mapping[int, str] = {},
 ) -> KeptFree:
     """What to order so that enough is free, and which machines hold what must stay free.
 
-    `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims.
+    `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims. `barred`:
+    candidates, by id, of which nothing would stay free, and the pod that would take it.
     """
     found = KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
@@ -96,7 +102,20 @@ def keep_free(
             continue
         there = [*_there(sites, pool), *_ordered(launches, pool, asked)]
         _keep(found, entry, there)
-        _order(snapshot, found, entry, pool, there, options, tally)
+        _order(snapshot, found, entry, pool, there, options, tally, barred)
+    return found
+
+
+def takers(made: Draft) -> dict[int, str]:
+    """By the id of a candidate: a pod that its namespace's limit keeps waiting, and that the machine would hold."""
+    shop, found = made.packer.shop, dict[int, str]()
+    seen: set[int] = set()
+    for ask in made.left:
+        if ask.kind in seen or made.told[ask.pod.key].code is not Reason.LIMIT_NAMESPACE:
+            continue
+        seen.add(ask.kind)
+        for number in bits(made.board.profiles[ask.profile].offers & shop.holding(ask.needs)):
+            found.setdefault(id(shop.offers[number]), ask.pod.key)
     return found
 
 
@@ -169,6 +188,7 @@ def _order(
     there: Sequence[_Free],
     options: Sequence[Candidate],
     tally: Tally,
+    barred: Mapping[int, str],
 ) -> None:
     lacking = entry.gpus - sum(one.free for one in there)
     if lacking <= 0:
@@ -180,6 +200,13 @@ def _order(
         found.told[pool.name] = hopeless
         return
     mine = [c for c in options if c.pool is pool and c.gpus and c.hindrance is None]
+    takes = sorted({barred[id(c)] for c in mine if id(c) in barred})
+    mine = [c for c in mine if id(c) not in barred]
+    if takes and not mine:
+        found.told[pool.name] = Explanation(
+            Reason.LIMIT_NAMESPACE,
+            f"{words}, and less is free: pod {takes[0]}, for which its namespace may buy nothing, would take it",
+        )
 
     def choose(some: Sequence[Candidate]) -> Candidate:
         return in_order_of(snapshot, some)[0]

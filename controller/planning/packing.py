@@ -4,7 +4,8 @@ One packing seats each pod on a machine that it opened already, if one takes it,
 machine otherwise. That is right as long as machines may be small; where a limit on machines binds, fewer
 larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each
 machine is then exchanged for the best one that holds the same pods. They are judged by: pods placed (the
-most urgent first), then what the strategy asks for, and then rather more, smaller machines.
+most urgent first), then what the strategy asks for, and then rather more, smaller machines. What wins is packed
+anew by `bargains` where that is better still.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.policy import OWN
 from controller.planning.attempt import Attempt
 from controller.planning.board import Board, Profile
+from controller.planning.cheapening import WORK
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
@@ -28,6 +32,8 @@ from controller.planning.workshop import Packing, bits
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
 _AGAIN = 8  # more attempts at one packing, at most
+_PER_GPU = 10**13  # of prices in billionths: more than any price differs
+_SOME_WORK = 40_000
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -39,6 +45,34 @@ class Packer:
         self.shop = shop_of(snapshot, options)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
+        own = {
+            pool.strategy or snapshot.policy.strategy for pool in snapshot.policy.pools if pool.market != OWN
+        }
+        # Sets of machines as a whole are compared, with so much work (0: they are not). Where the fewest GPUs are
+        # asked for, less money is the tie-break only, and nobody waits long for that.
+        self.work = WORK if self._cheapest_first else _SOME_WORK if own <= {"smallest"} else 0
+
+    @cached_property
+    def elsewhere(self) -> Counter[tuple[str, str]] | None:
+        """Machines by pool and location, where those that are bought are to be spread over locations with them."""
+        if not self._snapshot.policy.spread_locations:
+            return None
+        return Counter(
+            (machine.pool, machine.location)
+            for machine in self._snapshot.machines
+            if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
+        )
+
+    def cost(self, offer: int) -> int:
+        """What the strategy asks to be least in all, as one number."""
+        price = self.shop.price[offer]
+        return price if self._cheapest_first else self.shop.gpus[offer] * _PER_GPU + price
+
+    def saves(self, other: Packing, best: Packing) -> bool:
+        """Whether another packing of the same pods is the better one by more than a rounding."""
+        if not self._cheapest_first and other.gpus != best.gpus:
+            return other.gpus < best.gpus
+        return other.price * SAME_PRICE < best.price
 
     def template(self, candidate: Candidate) -> Room:
         return self.shop.template(candidate)
@@ -102,14 +136,6 @@ class Packer:
         shut: int,
         out: Mapping[str, Explanation],
     ) -> tuple[Packing, Late]:
-        policy = self._snapshot.policy
-        elsewhere: Counter[tuple[str, str]] | None = None
-        if policy.spread_locations:
-            elsewhere = Counter(
-                (machine.pool, machine.location)
-                for machine in self._snapshot.machines
-                if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
-            )
         attempt = Attempt(
             self.shop,
             board,
@@ -118,7 +144,7 @@ class Packer:
             overshoot=self.overshoot,
             cheapest=self._cheapest_first,
             seated=self._seated,
-            elsewhere=elsewhere,
+            elsewhere=self.elsewhere,
             shut=shut,
         )
         attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)

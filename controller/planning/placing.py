@@ -66,10 +66,13 @@ def place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: 
 def _better(
     found: Placing, way: int, demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board: Board
 ) -> Placing:
-    """What this way comes to, where it leaves fewer without a place; the board is as what is returned says."""
+    """What this way comes to, where it leaves fewer without a place, or as many that are less urgent or smaller.
+
+    The board is as what is returned says.
+    """
     _take_back(found, board)
     other = _place(demand, sites, declared, board, way)
-    fewer = len(other.left) < len(found.left)
+    fewer = _wanted(other.left) < _wanted(found.left)
     if fewer and way == _FORGET:  # nobody loses a place for it, who may need a larger machine
         fewer = {ask.pod.key for ask in other.left} < {ask.pod.key for ask in found.left}
     if fewer:
@@ -78,6 +81,12 @@ def _better(
     for ask, number in found.order:
         board.put(ask, number)
     return found
+
+
+def _wanted(left: Sequence[Ask]) -> tuple[int, list[int], int]:
+    """How many pods something would have to be bought for, how urgently, and for how many GPUs."""
+    urgent = sorted((ask.pod.shape.priority for ask in left), reverse=True)
+    return len(left), urgent, sum(ask.scarce[1] for ask in left)
 
 
 def _take_back(found: Placing, board: Board) -> None:

@@ -23,7 +23,7 @@ from controller.planning.default_spreads import with_default_spreads
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.drafting import Draft, draft
 from controller.planning.fractions import come_along
-from controller.planning.headroom import keep_free
+from controller.planning.headroom import keep_free, takers
 from controller.planning.own import is_own, told_of_off, with_own
 from controller.planning.picture import by_intent, by_name, in_order, listed
 from controller.planning.price_floor import price_floor
@@ -111,7 +111,8 @@ def _finished(made: Draft) -> Plan:
     for one in bought:
         if (one.pool, one.offer.key) in offered:  # what is switched on first is among the machines
             tally.add(offered[(one.pool, one.offer.key)])
-    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods)
+    barred = takers(made) if snapshot.policy.headroom and snapshot.policy.namespaces else {}
+    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods, barred)
     codes = {why.code for why in told.values()}
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)

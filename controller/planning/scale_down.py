@@ -233,9 +233,10 @@ def _take_in_order(
     staying = Counter(m.pool for m in alive if m.name in lasting)
     with_lost = Counter(m.pool for m in alive if m.phase is Phase.READY)
     told = found.told
+    not_ready = {m.pool for m in alive if m.phase is not Phase.READY}
     for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
         counted = staying if machine.name in lasting else with_lost
-        if (least := _below_minimum(snapshot, machine, why, counted, alive)) is not None:
+        if (least := _below_minimum(snapshot, machine, why, counted, not_ready)) is not None:
             told[machine.name] = least
         elif refused := allowance.refuses(why.code, machine.name):
             told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
@@ -245,6 +246,7 @@ def _take_in_order(
             )
         else:
             allowance.take(why.code, machine.name)
+            not_ready.add(machine.pool)
             staying[machine.pool] -= machine.name in lasting
             with_lost[machine.pool] -= 1
             told[machine.name] = why
@@ -256,17 +258,20 @@ def _below_minimum(
     machine: Machine,
     why: Explanation,
     staying: Mapping[str, int],
-    alive: Sequence[Machine],
+    not_ready: Collection[str],
 ) -> Explanation | None:
-    """An outdated machine of the minimum is replaced, one after the other, and only while that can be done."""
+    """An outdated machine of the minimum is replaced, one after the other, and only while that can be done.
+
+    `not_ready`: pools of which some machine is on its way or goes, be it by this plan.
+    """
     pool = snapshot.policy.pool(machine.pool)
     if pool is None or staying[pool.name] > pool.min:
         return None
     words = f"pool {pool.name} keeps min: {pool.min}"
     if why.code not in (Reason.EXPIRED, Reason.DRIFTED):
         return Explanation(Reason.MIN_SIZE, words)
-    others = any(m.pool == pool.name and m.phase is not Phase.READY for m in alive)
-    if staying[pool.name] < pool.min or others or paused(snapshot, None, "scale-up", pool.name):
+    others = pool.name in not_ready or staying[pool.name] < pool.min
+    if others or paused(snapshot, None, "scale-up", pool.name):
         return Explanation(Reason.MIN_SIZE, f"{words}, and others of it are not Ready; then: {why.message}")
     return None
 

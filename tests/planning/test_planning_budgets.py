@@ -196,12 +196,9 @@ def free(gpus: int = 2, *, at: float = NOW, schedule: Any = None, most: str = ""
     price = Decimal(most) if most else None
     kept = Headroom(pool="a100", gpus=gpus, schedule=schedule, max_price_per_hour=price)
     limits = more.pop("limits", Limits())
-    pools = more.pop("pools", (pool(),))
-    return plan(
-        world(
-            now=at, **({"offers": offers(A1)} | more), policy=policy(*pools, headroom=(kept,), limits=limits)
-        )
-    )
+    pools, namespaces = more.pop("pools", (pool(),)), more.pop("namespaces", {})
+    rules = policy(*pools, headroom=(kept,), limits=limits, namespaces=namespaces)
+    return plan(world(now=at, **({"offers": offers(A1)} | more), policy=rules))
 
 
 def idle(name: str, of: Any, **more: Any) -> tuple[Any, Any]:
@@ -286,6 +283,27 @@ def test_headroom_never_exceeds_a_limit_together_with_pods() -> None:
     for gpus in range(6):
         decided = free(4, limits=Limits(gpus=gpus), pods=(pod("a"), pod("b")))
         assert sum(launch.offer.type.gpus for launch in bought(decided)) <= gpus
+
+
+def test_headroom_never_buys_what_a_namespace_may_not() -> None:
+    """Pods that may not buy would be bound to each free machine, and the next one would be bought in its place."""
+    none = {"team": NamespaceLimit(gpus=0)}
+    over = tuple(team("team", f"p{n}") for n in range(3))
+    decided = free(1, namespaces=none, pods=over)
+    assert {why.code for why in decided.pods.values()} == {Reason.LIMIT_NAMESPACE}
+    assert bought(decided) == []
+    assert decided.pools["a100"].code is Reason.LIMIT_NAMESPACE
+    assert "team/p0" in decided.pools["a100"].message
+
+
+def test_headroom_that_no_pod_of_the_limited_namespace_would_take_is_kept() -> None:
+    none = {"team": NamespaceLimit(gpus=0)}
+    elsewhere = team("team", "p", node_selector={"gpu-autoscaler/pool": "b"})
+    there = free(1, namespaces=none, pods=(elsewhere,), pools=(pool(), pool("b")))
+    assert there.pods["team/p"].code is Reason.LIMIT_NAMESPACE
+    assert [launch.pool for launch in bought(there)] == ["a100"]
+    large = free(1, namespaces=none, pods=(team("team", "p", 2),), offers=offers(A1, A2))
+    assert [launch.offer.type.name for launch in bought(large)] == [A1.name]
 
 
 AMOUNTS = st.one_of(st.none(), st.integers(0, 12))

@@ -10,7 +10,7 @@ import pytest
 
 from controller.domain.kube import PodDeviceClaim, PodGroup
 from controller.domain.machine import Phase
-from controller.domain.plan import Launch, Plan, Refusal, Snapshot
+from controller.domain.plan import Launch, Plan, Refusal, Retire, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
@@ -74,6 +74,20 @@ def test_case_07_a_pod_below_the_cut_off_is_no_demand(priority: int, cutoff: int
     decided = plan(world(policy=policy(priority_cutoff=cutoff), pods=(pod(priority=priority),)))
     assert len(bought(decided)) == demand
     assert decided.pods[WAITING].code is (Reason.LAUNCHING if demand else Reason.NOT_DEMAND)
+
+
+@pytest.mark.parametrize(
+    ("priority", "runs", "goes"), [(-11, False, True), (-10, False, False), (-11, True, False)]
+)
+def test_case_07_a_pod_below_the_cut_off_keeps_no_machine_while_it_waits(
+    priority: int, runs: bool, goes: bool
+) -> None:
+    """Where it runs on a GPU we differ on purpose: work is never hurt, however unimportant it is."""
+    idle = machine(ready_at=NOW - 9000)
+    marks = {"gpu-autoscaler/idle-since": "2027-01-01T00:00:00Z"}
+    asking = pod(priority=priority, **({"node": idle.name} if runs else {}))
+    decided = plan(world(machines=(idle,), nodes=(node(idle.name, annotations=marks),), pods=(asking,)))
+    assert [action.machine for action in decided.actions if isinstance(action, Retire)] == [idle.name] * goes
 
 
 @pytest.mark.parametrize(

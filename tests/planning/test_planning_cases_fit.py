@@ -314,6 +314,57 @@ def test_case_17_numbers_are_compared_and_values_outside_the_pool_never_match() 
     assert on("In", "1") is Reason.SELECTOR
 
 
+@pytest.mark.parametrize(
+    ("operator", "value", "buys"),
+    [
+        ("In", "x", False),
+        ("Exists", "", False),
+        ("NotIn", "x", True),
+        ("DoesNotExist", "", True),
+        ("Gt", "0", False),
+        ("Lt", "9", False),
+    ],
+)
+def test_case_17_an_undefined_key_meets_only_what_asks_for_its_absence(
+    operator: str, value: str, buys: bool
+) -> None:
+    condition = Requirement("nobody/says", operator, (value,) if value else ())
+    asking = pod(required_terms=(NodeTerm((condition,)),))
+    assert code(world(pods=(asking,))) is (Reason.LAUNCHING if buys else Reason.SELECTOR)
+    there = world(nodes=(node(),), pods=(asking,))
+    assert feasible_nodes(there, asking) == (("gpu-1",) if buys else ())
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "buys"),
+    [
+        ("Gt", "81919", True),
+        ("Gt", "81920", False),
+        ("Gte", "81920", True),
+        ("Gte", "81921", False),
+        ("Lt", "81921", True),
+        ("Lt", "81920", False),
+        ("Lte", "81920", True),
+        ("Lte", "81919", False),
+        ("Gt", "much", False),
+        ("Lt", "9e9", False),
+    ],
+)
+def test_case_17_bounds_include_their_value_or_not(operator: str, value: str, buys: bool) -> None:
+    term = NodeTerm((Requirement("nvidia.com/gpu.memory", operator, (value,)),))
+    expected = Reason.LAUNCHING if buys else Reason.SELECTOR
+    assert code(world(pods=(pod(required_terms=(term,)),))) is expected
+
+
+def test_case_20_of_required_terms_any_one_is_enough_and_the_last_one_stays() -> None:
+    terms = [NodeTerm((Requirement(ZONE, "In", (zone,)),)) for zone in ("ICE-01", "FIN-09", "FIN-02")]
+    sold = offers(A1, locations=ZONES)
+    for some in (terms, terms[::-1], terms[2:]):
+        assert places(world(offers=sold, pods=(pod(required_terms=tuple(some)),))) == {"FIN-02": 1}
+    assert code(world(offers=sold, pods=(pod(required_terms=tuple(terms[:2])),))) is Reason.SELECTOR
+    assert code(world(offers=sold, pods=(pod(required_terms=(NodeTerm(),)),))) is Reason.SELECTOR
+
+
 def test_case_24_a_pod_bigger_than_any_type_is_told_so() -> None:
     assert code(world(pods=(pod(requests={"memory": 5000 * GIB}),))) is Reason.RESOURCES
 

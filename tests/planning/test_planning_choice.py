@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import DaemonSet, PodShape
+from controller.domain.kube import DaemonSet, Pod, PodShape
 from controller.domain.plan import Launch, Refusal, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
-from controller.planning.choice import allows_type
+from controller.domain.resources import total
+from controller.planning.choice import SAME_PRICE, allows_type
 from controller.planning.planner import plan
+from controller.planning.predict import allocatable_of
 from tests.planning.worlds import A1, A2, A4, A8, GIB, NOW, kind, offers, pod, policy, pool, world
 
 
@@ -267,3 +271,67 @@ def test_a_machine_goes_to_another_location_only_if_its_pods_fit_beside_the_daem
         ),
     )
     assert len(launches(snapshot)) == machines
+
+
+def sets(pods: Sequence[Pod]) -> Iterator[list[list[Pod]]]:
+    """All ways to put pods together."""
+    if not pods:
+        yield []
+        return
+    for rest in sets(pods[1:]):
+        yield [[pods[0]], *rest]
+        for at, group in enumerate(rest):
+            yield [*rest[:at], [pods[0], *group], *rest[at + 1 :]]
+
+
+def least(snapshot: Snapshot) -> tuple[int, Decimal, int]:
+    """GPUs, price and (negated) machines of the smallest set, by trying all of them."""
+    pool_, kinds = snapshot.policy.pools[0], {offer.type.name: offer.type for offer in snapshot.offers}
+    holds = {kind.name: allocatable_of(snapshot.policy, pool_, kind) for kind in kinds.values()}
+
+    def of(group: Sequence[Pod]) -> tuple[int, Decimal] | None:
+        asked = total(pod.shape.requests for pod in group)
+        fitting = [
+            (kind.gpus, kind.price)
+            for kind in kinds.values()
+            if all(units <= holds[kind.name].get(name, 0) for name, units in asked.items())
+        ]
+        return min(fitting, default=None)
+
+    found = []
+    for groups in sets(snapshot.pods):
+        chosen = [of(group) for group in groups]
+        if None not in chosen:
+            each = [one for one in chosen if one is not None]
+            found.append((sum(g for g, _ in each), sum((p for _, p in each), Decimal(0)), -len(each)))
+    return min(found)
+
+
+def test_the_smallest_set_has_the_fewest_gpus_then_the_lowest_price_then_the_most_machines() -> None:
+    """Compared with trying all ways."""
+    for seed in range(60):
+        draw = random.Random(seed)
+        kinds = [kind("8LAST.V", 8, 240, 1480, str(draw.randint(9, 19)))]
+        for number in range(draw.randint(1, 4)):
+            gpus = draw.choice((1, 2, 4, 8))
+            cpus, memory = draw.choice((8, 22, 30)) * gpus, draw.choice((60, 120, 185)) * gpus
+            cost = Decimal(draw.randint(50, 229) * gpus) / 100
+            kinds.append(kind(f"{gpus}K{number}.V", gpus, cpus, memory, str(cost)))
+        pods = tuple(
+            pod(
+                f"p{number}",
+                draw.choice((1, 1, 1, 2, 2, 3, 4)),
+                requests={
+                    "cpu": draw.choice((1000, 8000, 16_000, 20_000)),
+                    "memory": draw.choice((1, 30, 60, 100)) * GIB,
+                },
+            )
+            for number in range(draw.randint(2, 5))
+        )
+        snapshot = world(policy=policy(pool(max=9)), offers=offers(*kinds), pods=pods)
+        made = [action for action in plan(snapshot).actions if isinstance(action, Launch)]
+        price = sum((a.offer.price for a in made), Decimal(0))
+        gpus, cheapest, machines = least(snapshot)
+        assert sum(a.offer.type.gpus for a in made) == gpus, seed
+        assert cheapest <= price <= cheapest * SAME_PRICE, seed
+        assert price > cheapest or len(made) == -machines, seed

@@ -331,6 +331,18 @@ def test_outdated_machines_of_a_minimum_are_replaced_one_after_the_other(
     assert len(gone(plan(snapshot))) == going
 
 
+def test_the_last_machine_of_a_minimum_is_not_replaced_by_the_plan_that_lets_the_others_go() -> None:
+    large = machine("home-a100-bbbbbbbbbb", A8, ready_at=NOW - 9000, intended_at=NOW - 9000)
+    snapshot = world(
+        machines=(machine(**OLD), large),
+        nodes=(node(NAME, annotations=since(5)), node(large.name, 8, annotations=since(9000))),
+        policy=policy(pool(min=1, expire_after=DAY), disruption_budget="100%"),
+    )
+    decided = plan(snapshot)
+    assert gone(decided) == [large.name]
+    assert decided.machines[NAME].code is Reason.MIN_SIZE
+
+
 # -- budgets ------------------------------------------------------------------------------------
 
 

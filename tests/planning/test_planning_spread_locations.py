@@ -12,7 +12,7 @@ from controller.domain.kube import NodeTerm, Requirement
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Launch, Snapshot
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, kind, machine, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, GIB, kind, machine, offers, pod, policy, pool, world
 
 ZONE = "topology.kubernetes.io/zone"
 ZONES = ("FIN-01", "FIN-02", "FIN-03")
@@ -86,3 +86,21 @@ def test_a_pod_that_names_a_location_is_not_moved_away() -> None:
         pods=tuple(pod(f"p{n}", required_terms=here) for n in range(3)),
     )
     assert bought(snapshot) == {"FIN-01": 3}
+
+
+def test_machines_that_a_cheaper_packing_buys_are_spread_as_well() -> None:
+    """Of one pod after the other onto the best machine for it comes a dearer set."""
+    small, wide = kind("1S.10V", 1, 10, 64, "1.00"), kind("8W.48V", 8, 48, 256, "2.00", "V100")
+    asked = ((1, 15, 60), (2, 15, 60), (1, 3, 40), (1, 9, 60), (2, 8, 10), (1, 3, 60))
+    pods = tuple(
+        pod(f"p{n}", gpus, requests={"cpu": cpus * 1000, "memory": memory * GIB})
+        for n, (gpus, cpus, memory) in enumerate(asked)
+    )
+    sold = offers(small, wide, kind("8L.120V", 8, 120, 512, "6.50"), locations=ZONES)
+    rules = policy(strategy="cheapest", spread_locations=True)
+    assert bought(world(policy=rules, pods=pods, offers=sold)) == {"FIN-01": 1, "FIN-02": 1}
+    elsewhere = there("FIN-01", "FIN-02", gpus=0)  # no place for these pods
+    assert bought(world(policy=rules, pods=pods, offers=sold, machines=elsewhere)) == {
+        "FIN-03": 1,
+        "FIN-01": 1,
+    }

@@ -186,6 +186,21 @@ def test_a_promised_pod_leaves_a_ready_node_to_one_that_has_no_other_place() -> 
     assert decided.pods["default/new"].code is Reason.FITS_NOW
 
 
+def test_a_promised_pod_leaves_a_ready_node_to_the_larger_of_two_that_have_no_other_place() -> None:
+    """Otherwise a machine is bought for the one that was told a moment ago that it fits the node."""
+    small = pod("small", 1, created=NOW - 1000)
+    coming = machine(of=A1, phase=Phase.BOOTING, pods=(small.key,))
+    snapshot = world(
+        pods=(small, pod("large", 4), pod("late", 1)),
+        nodes=(node("foreign", 4, cpu=100),),
+        machines=(coming,),
+    )
+    decided = plan(snapshot)
+    assert decided.pods["default/large"].code is Reason.FITS_NOW
+    bought = [(a.offer.type.name, a.pods) for a in decided.actions if isinstance(a, Launch)]
+    assert bought == [(A1.name, ("default/late",))]
+
+
 def test_promised_pods_leave_a_large_machine_to_one_that_has_no_other_place() -> None:
     """The scheduler gave the large pod's own machine to others, whose machines have room now."""
     kept = machine("home-a100-aaaaaaaaaa", A2, Phase.BOOTING, pods=("default/s1", "default/s2"))

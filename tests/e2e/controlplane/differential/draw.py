@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.e2e.controlplane.differential import draw_amounts, draw_rules, draw_volumes
 from tests.e2e.controlplane.differential.chance import Chance
 from tests.e2e.controlplane.differential.draw_rules import HOST, NODE_LABELS, POD_LABELS, REGION, ZONE, ZONES
@@ -10,7 +12,9 @@ from tests.e2e.controlplane.differential.worlds import (
     FAILED,
     FINISHED,
     NAMESPACES,
+    RESIZED,
     STATE,
+    STATUS,
     TERMINATING,
     Case,
     Json,
@@ -91,8 +95,10 @@ def _bound_pod(chance: Chance, name: str, host: str) -> Json:
         spec["affinity"].pop("nodeAffinity", None)
     if chance.of(0.2):
         spec["volumes"] = [draw_volumes.used("v0", f"shared-{chance.randrange(3)}")]
-    if kind := chance.choices(["", TERMINATING, FINISHED, FAILED], weights=[85, 9, 3, 3])[0]:
+    if kind := chance.choices(["", TERMINATING, FINISHED, FAILED, RESIZED], weights=[77, 9, 3, 3, 8])[0]:
         meta["annotations"] = {STATE: kind}
+    if kind == RESIZED:
+        meta["annotations"][STATUS] = json.dumps(draw_amounts.resizing(chance, spec))
     return {"kind": "Pod", "metadata": meta, "spec": spec}
 
 

@@ -83,6 +83,39 @@ def _init(chance: Chance, number: int) -> Json:
     return made | {"restartPolicy": "Always"} if chance.of(0.5) else made
 
 
+def resizing(chance: Chance, spec: Json) -> Json:
+    """The status of a pod whose containers hold something else than they ask for by now."""
+    kind, reason = chance.choice(
+        [("PodResizeInProgress", ""), ("PodResizePending", "Deferred"), ("PodResizePending", "Infeasible")]
+    )
+    condition = {"type": kind, "status": "True"} | ({"reason": reason} if reason else {})
+    found: Json = {"conditions": [condition]}
+    for containers, statuses in (
+        ("containers", "containerStatuses"),
+        ("initContainers", "initContainerStatuses"),
+    ):
+        found[statuses] = [_held(chance, each) for each in spec.get(containers, ()) if chance.of(0.9)]
+    return found
+
+
+def _held(chance: Chance, container: Json) -> Json:
+    def some() -> Json:
+        return {"cpu": chance.choice(CPU), "memory": chance.choice(MEMORY)}
+
+    status: Json = {
+        "name": container["name"],
+        "image": "work",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 0,
+    }
+    if chance.of(0.9):
+        status["resources"] = {"requests": some()}
+    if chance.of(0.9):
+        status["allocatedResources"] = some()
+    return status
+
+
 def _of_the_pod(chance: Chance) -> Json:
     """Totals that replace the sums; as large as any sum drawn above, or the API server refuses them."""
     found: Json = {}

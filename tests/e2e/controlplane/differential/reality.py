@@ -6,6 +6,7 @@ admission of service accounts. The volume controllers run, for claims are bound 
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,8 @@ from tests.e2e.controlplane.differential.worlds import (
     FINISHED,
     NAMESPACES,
     PATHS,
+    RESIZED,
+    STATUS,
     TERMINATING,
     Case,
     Json,
@@ -158,6 +161,9 @@ class Reality:
             case kind if kind in (FINISHED, FAILED):
                 phase = {"status": {"phase": "Succeeded" if kind == FINISHED else "Failed"}}
                 self._done(self.side.ask("PATCH", f"{path(manifest)}/status", phase, MERGE))
+            case kind if kind == RESIZED:
+                status = {"status": json.loads(manifest["metadata"]["annotations"][STATUS])}
+                self._done(self.side.ask("PATCH", f"{path(manifest)}/status", status, MERGE))
         return made
 
     def remove(self, manifest: Json) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 Json = dict[str, Any]
 
 STATE = "differential/state"
-TERMINATING, FINISHED, FAILED = "terminating", "finished", "failed"
+TERMINATING, FINISHED, FAILED, RESIZED = "terminating", "finished", "failed", "resized"
+STATUS = "differential/status"  # of one that is resized
 HELD = "differential/held"  # the finalizer of what is being deleted
 CASE = "differential"  # the label of pods that are judged
 
