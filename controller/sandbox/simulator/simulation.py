@@ -31,6 +31,7 @@ AFTERWARDS = 36 * 3600.0  # until everything has run and is gone, at most
 STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
 TIDY = 1800.0
 KEPT = 4 * 3600.0  # what has ended
+COLLECTED = 12 * 3600.0  # what holds only itself, as each controller that has died
 _LOG = logging.getLogger("gpu_autoscaler")
 Tell = Callable[[float, str], None]
 
@@ -184,6 +185,7 @@ class Simulation:
 
     async def _course(self) -> None:
         self.loop.call_later(TIDY, self._tidy)
+        self.loop.call_later(COLLECTED, self._collect)
         if self._look is not None:
             self._look_again()
         self.start("a")
@@ -257,6 +259,11 @@ class Simulation:
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)
         self.loop.call_later(TIDY, self._tidy)
+
+    def _collect(self) -> None:
+        """Seldom, because that takes a tenth of a second; left to Python, it happens once in weeks of these."""
+        gc.collect()
+        self.loop.call_later(COLLECTED, self._collect)
 
     def _look_again(self) -> None:
         if self._look is not None:
