@@ -85,6 +85,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         observed=fleet.ledger.figures,
         disappointed={pod: tuple(found) for pod, found in fleet.ledger.disappointed.items()},
         given_up={pod: dict(found) for pod, found in fleet.ledger.given_up.items()},
+        tried=dict(fleet.ledger.tried),
         in_vain=dict(fleet.ledger.in_vain),
         scripts_free=fleet.scripts_free(),
         launches=tuple(fleet.ledger.launches),

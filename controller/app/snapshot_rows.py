@@ -19,7 +19,7 @@ from controller.cluster.decode import Decoder, Unreadable
 from controller.domain.cloudthings import ON_DEMAND, SPOT, SWITCHED, InstanceType, Offer
 from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import InVain, Refusal
+from controller.domain.plan import InVain, Refusal, Tried
 from controller.domain.quantity import QuantityError, scheduler_units
 from controller.domain.reason import Reason
 from controller.domain.switching import Own, Power
@@ -229,11 +229,27 @@ def refusal(row: Any) -> Refusal:
     return msgspec.convert({**row, "until": moment("until", row["until"])}, Refusal)
 
 
+def _only(key: str, row: Any, fields: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = mapping(key, row)
+    if unknown := sorted(set(found) - set(fields)):
+        raise SnapshotError(f"{key}.{unknown[0]}: unknown key; expected one of {', '.join(sorted(fields))}")
+    return found
+
+
+def tried(key: str, row: Any) -> Tried:
+    row = _only(key, row, Tried.__struct_fields__)
+    machines = row.get("machines") or []
+    if not isinstance(machines, list):
+        raise SnapshotError(f"{key}.machines: {shown(machines)}; expected a list")
+    return Tried(
+        tries=count(f"{key}.tries", row.get("tries")),
+        last=moment(f"{key}.last", row.get("last")),
+        machines=tuple(words(f"{key}.machines[{n}]", name) for n, name in enumerate(machines)),
+    )
+
+
 def in_vain(key: str, row: Any) -> InVain:
-    row = mapping(key, row)
-    unknown = sorted(set(row) - set(InVain.__struct_fields__))
-    if unknown:
-        raise SnapshotError(f"{key}.{unknown[0]}: unknown key; expected one of last, reason, tries")
+    row = _only(key, row, InVain.__struct_fields__)
     return InVain(
         tries=count(f"{key}.tries", row.get("tries")),
         last=moment(f"{key}.last", row.get("last")),
@@ -243,12 +259,7 @@ def in_vain(key: str, row: Any) -> InVain:
 
 def own(key: str, row: Any) -> Own:
     """What planning sees of a switched machine."""
-    row = mapping(key, row)
-    unknown = sorted(set(row) - set(Own.__struct_fields__))
-    if unknown:
-        raise SnapshotError(
-            f"{key}.{unknown[0]}: unknown key; expected one of {', '.join(sorted(Own.__struct_fields__))}"
-        )
+    row = _only(key, row, Own.__struct_fields__)
     _one_of(f"{key}.power", row.get("power"), [power.value for power in Power])
     try:
         return msgspec.convert(_floats(row), Own)

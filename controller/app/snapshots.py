@@ -36,6 +36,7 @@ from controller.app.snapshot_rows import (
     refusal,
     shown,
     time_of_picture,
+    tried,
     words,
 )
 from controller.cluster import encode, kinds
@@ -62,7 +63,8 @@ KEYS = frozenset(
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
         "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
-        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "in_vain", "own",
+        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "tried", "in_vain",
+        "own",
     }
 )  # fmt: skip
 
@@ -97,6 +99,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "pause": snapshot.policy.pause,
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
         "given_up": {pod: dict(found) for pod, found in snapshot.given_up.items()},
+        "tried": {sort: msgspec.to_builtins(found) for sort, found in snapshot.tried.items()},
         "in_vain": {pool: msgspec.to_builtins(found) for pool, found in snapshot.in_vain.items()},
         "own": {name: msgspec.to_builtins(found) for name, found in snapshot.own.items()},
     }
@@ -161,6 +164,10 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
             pod: {name: reason(f"given_up.{pod}.{name}", code) for name, code in sorted(found.items())}
             for pod, rows in sorted(mapping("given_up", data.get("given_up")).items())
             for found in [mapping(f"given_up.{pod}", rows)]
+        },
+        tried={
+            sort: tried(f"tried.{sort}", row)
+            for sort, row in sorted(mapping("tried", data.get("tried")).items())
         },
         in_vain={
             pool: in_vain(f"in_vain.{pool}", row)

@@ -26,6 +26,11 @@ class Backoff(Section):
     most: SomeTime = lasting(
         1800, "It doubles up to this; 30 min, so that returning stock is found the same hour."
     )
+    unusable: SomeTime = lasting(
+        3600,
+        "Pause after two machines in a row that never became usable, before one more is tried; 1 h, because each costs the "
+        "time of a boot for nothing. It doubles up to a day.",
+    )
 
 
 class Deadlines(Section):

@@ -193,6 +193,7 @@ def _deadlines(settings: Settings) -> Deadlines:
         unknown_over=given.unknown_create.over.total_seconds(),
         backoff_first=given.backoff.first.total_seconds(),
         backoff_most=given.backoff.most.total_seconds(),
+        backoff_unusable=given.backoff.unusable.total_seconds(),
         eviction_grace=given.eviction_grace.total_seconds(),
         drain_pause=given.drain_pause.total_seconds(),
         terminating_slack=given.terminating_slack.total_seconds(),

@@ -84,6 +84,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.drain_at > 0 and not self.phase.leaving and self.phase is not Phase.TOMBSTONE
 
     @property
+    def sort(self) -> str:
+        """What it shares with all that start in the same way, in the same place."""
+        return f"{self.pool}/{self.instance_type}/{self.location}"
+
+    @property
     def failed(self) -> bool:
         return self.reason in FAILURES
 

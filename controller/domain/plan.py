@@ -47,6 +47,14 @@ class InVain(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
 
 
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines of one sort never became usable, since one last did. Those ordered together are one try."""
+
+    tries: int
+    last: float  # when the last of them was given up
+    machines: tuple[str, ...] = ()  # of them, those that waiting pods were promised
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     policy: Policy
@@ -75,6 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     # By the identity of a waiting pod: machines that were bought for it, in vain.
     disappointed: Mapping[str, tuple[str, ...]] = {}  # they were ready and did not hold it
     given_up: Mapping[str, Mapping[str, Reason]] = {}  # they never became usable
+    tried: Mapping[str, Tried] = {}  # by sort (Machine.sort)
     in_vain: Mapping[str, InVain] = {}  # by pool
 
 

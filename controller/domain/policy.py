@@ -136,6 +136,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     unknown_over: float = 60
     backoff_first: float = 180
     backoff_most: float = 1800
+    backoff_unusable: float = 3600  # after two machines in a row that never became usable
     eviction_grace: float = 600
     drain_pause: float = 5
     terminating_slack: float = 30

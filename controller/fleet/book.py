@@ -15,7 +15,7 @@ import msgspec
 
 from controller.domain import names
 from controller.domain.machine import Machine
-from controller.domain.plan import InVain
+from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
 from controller.domain.switching import Switched
 
@@ -43,11 +43,14 @@ class Book(msgspec.Struct, kw_only=True):
     # By waiting pod, machines that were bought for it in vain:
     disappointed: dict[str, list[str]] = {}  # they did not hold it
     given_up: dict[str, dict[str, Reason]] = {}  # they never became usable
+    tried: dict[str, Tried] = {}  # by sort: how often, and the machines of `given_up` that are of it
     in_vain: dict[str, InVain] = {}  # by pool: tries since one of its machines last became usable
     account: str = ""  # where the machines were seen last
     switched: dict[str, Switched] = {}  # machines that are switched, by name
     driver_began: float = 0.0  # when whoever decides instead of the planner began its present life
-    starting: str = ""  # a digest of the way to start under which `given_up` and `in_vain` came to be
+    starting: str = (
+        ""  # a digest of the way to start under which `given_up`, `tried` and `in_vain` came to be
+    )
 
 
 def parse(data: Mapping[str, str], cluster_id: str) -> Book:
@@ -95,9 +98,10 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book, refused: Book | None 
             before = [book.costs.get(day, Decimal(0)) for book in known if book is not refused]
             base = max((one for one in before if one <= cost), default=cost if known else Decimal(0))
             costs[day] = costs.get(day, Decimal(0)) + cost - base
-    given_up, in_vain = dict(ours.given_up), dict(ours.in_vain)
+    given_up, tried, in_vain = dict(ours.given_up), dict(ours.tried), dict(ours.in_vain)
     if not (ours.starting and theirs.starting and ours.starting != theirs.starting):
         given_up = _given_up(ours, known, theirs)
+        tried = _changes(ours.tried, [book.tried for book in known], theirs.tried)
         in_vain = _changes(ours.in_vain, [book.in_vain for book in known], theirs.in_vain)
     return Book(
         cluster_id=ours.cluster_id,
@@ -111,6 +115,7 @@ def merge(ours: Book, known: Sequence[Book], theirs: Book, refused: Book | None 
         account=ours.account or theirs.account,
         driver_began=max(ours.driver_began, theirs.driver_began),
         starting=ours.starting,
+        tried=tried,
         in_vain=in_vain,
         switched=_changes(ours.switched, [book.switched for book in known], theirs.switched),
     )

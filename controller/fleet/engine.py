@@ -278,6 +278,7 @@ class Fleet:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
+        self.ledger.date_tries(now)
         await self._store()
         self._follow_switched()
         for machine in self.machines():
@@ -351,6 +352,7 @@ class Fleet:
             self.ledger.learn(after.instance_type, seen.node.allocatable)
             self.refusals.succeeded(offer_of(after))
             self.ledger.works(after.pool)
+            self.ledger.comes_up(after)
         if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
             if after.reason in QUARANTINE:
                 self.refusals.add(offer_of(after), after.reason, after.note, now)

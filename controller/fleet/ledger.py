@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import InVain
+from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import Switched
@@ -35,6 +35,7 @@ _ATTEMPTS = 4
 _KNOWN = 16  # versions of ours that are remembered while the answers to our writes are lost
 _DAYS = 62
 _DAY = 86400.0
+_GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
 
 
 class Ledger:
@@ -59,6 +60,7 @@ class Ledger:
         self.launches: list[float] = []
         self.disappointed: dict[str, list[str]] = {}
         self.given_up: dict[str, dict[str, Reason]] = {}
+        self.tried: dict[str, Tried] = {}  # by sort
         self.in_vain: dict[str, InVain] = {}
         self.switched: dict[str, Switched] = {}  # by name
         self.account = ""  # where the machines were seen last
@@ -116,6 +118,7 @@ class Ledger:
         if before and (self.given_up or self.in_vain):
             log.info("settings or join tokens of starting machines changed: what was given up is tried again")
             self.given_up.clear()
+            self.tried.clear()
             self.in_vain.clear()
         self._dirty = True
 
@@ -133,6 +136,8 @@ class Ledger:
         self.disappointed.update({pod: list(found) for pod, found in book.disappointed.items()})
         self.given_up.clear()
         self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
+        self.tried.clear()
+        self.tried.update(book.tried)
         self.in_vain.clear()
         self.in_vain.update(book.in_vain)
         self.switched.clear()
@@ -254,20 +259,52 @@ class Ledger:
         known = self.given_up.setdefault(pod, {})
         if machine not in known:
             known[machine] = reason
+            while len(known) > _GIVEN_UP:
+                del known[next(iter(known))]
             self._dirty = True
 
     def tried_in_vain(self, machine: Machine, reason: Reason, now: float) -> None:
-        """A machine of the pool never became usable; one ordered before the last failure is the same try."""
-        known = self.in_vain.get(machine.pool)
-        tries = known.tries if known is not None else 0
-        if known is None or machine.intended_at > known.last:
-            tries += 1
-        self.in_vain[machine.pool] = InVain(tries=tries, last=now, reason=reason)
+        """A machine never became usable; one ordered before the last failure is the same try."""
+        known, alike = self.in_vain.get(machine.pool), self.tried.get(machine.sort)
+        self.in_vain[machine.pool] = InVain(tries=_tries(known, machine), last=now, reason=reason)
+        names = alike.machines if alike is not None else ()
+        self.tried[machine.sort] = Tried(
+            tries=_tries(alike, machine), last=now, machines=tuple(dict.fromkeys((*names, machine.name)))
+        )
         self._dirty = True
 
     def works(self, pool: str) -> None:
         """A machine of the pool became usable."""
         if self.in_vain.pop(pool, None) is not None:
+            self._dirty = True
+
+    def comes_up(self, machine: Machine) -> None:
+        """It became usable, so what failed of its sort before is held against nothing any more."""
+        known = self.tried.pop(machine.sort, None)
+        if known is None:
+            return
+        self._dirty = True
+        for pod, found in list(self.given_up.items()):
+            for name in found.keys() & set(known.machines):
+                del found[name]
+            if not found:
+                del self.given_up[pod]
+
+    def date_tries(self, now: float) -> None:
+        """Forget tries that no waiting pod knows of; one that nobody dated (a conflict lost that) counts from now on."""
+        if not (self.tried or self.given_up):
+            return
+        names = {name for found in self.given_up.values() for name in found}
+        for sort, known in list(self.tried.items()):
+            left = tuple(name for name in known.machines if name in names)
+            names -= set(left)
+            if not left:
+                del self.tried[sort]
+            elif left != known.machines:
+                self.tried[sort] = replace(known, machines=left)
+            self._dirty = self._dirty or left != known.machines
+        if names:
+            self.tried[""] = Tried(tries=1, last=now, machines=tuple(sorted(names)))
             self._dirty = True
 
     def found_in(self, account: str, *, with_all: bool = False) -> None:
@@ -339,6 +376,7 @@ class Ledger:
             account=self.account,
             driver_began=self.driver_began,
             starting=self._starting,
+            tried=dict(sorted(self.tried.items())),
             in_vain=dict(sorted(self.in_vain.items())),
             switched=dict(sorted(self.switched.items())),
             launches=list(self.launches),
@@ -355,3 +393,10 @@ class Ledger:
         # No write of ours from before can come to be any more: each of them names an older version.
         self._known = [stored[1]]
         self.lost = self.lost or any(intent not in self.machines for intent in before)
+
+
+def _tries(known: InVain | Tried | None, machine: Machine) -> int:
+    """With this one."""
+    if known is None:
+        return 1
+    return known.tries + (machine.intended_at > known.last)

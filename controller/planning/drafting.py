@@ -34,6 +34,7 @@ from controller.planning.placing import Placing, board_of, place
 from controller.planning.protection import paused
 from controller.planning.room import UNNAMED, Room, launch
 from controller.planning.sites import Sites, existing
+from controller.planning.workshop import bits
 
 # Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
 _GANGS_ONE_BY_ONE = 4
@@ -124,7 +125,12 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     for rooms in (placing.sites.ready, placing.sites.coming, placing.sites.draining):
         tally.charges.placed(rooms)
     free = {room.name: room.free for room in placing.sites.ready}
-    left = without_hopeless(snapshot, placing.left, told, free)
+
+    def possible(ask: Ask) -> bool:
+        offers = board.profiles[ask.profile].offers & packer.shop.buyable & packer.shop.holding(ask.needs)
+        return any(tally.objection(packer.shop.offers[n], (ask,)) is None for n in bits(offers))
+
+    left = without_hopeless(snapshot, placing.left, told, free, possible=possible, wakes=placing.wakes)
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []

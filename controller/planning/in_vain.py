@@ -1,14 +1,15 @@
-"""Pods for which machines were bought in vain: replaced once, and not a third time.
+"""Pods for which machines were bought in vain: replaced once, and not a third time at once.
 
 A machine is in vain for its pod when it never became usable (a deadline on its way), when even empty it is
 too small, or when it is ready and its GPUs lie free, and yet it does not take the pod: whatever the rule is
-(volumes, other pods, ports, daemons that grew), it holds on the next machine too. What was bought and is gone
+(volumes, other pods, ports, daemons that grew), it holds on the next machine too, and no time mends that. What keeps
+machines from becoming usable may pass, so those are tried again (`another_try`). What was bought and is gone
 again is remembered by the ledger; what is still there is judged here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from controller.domain import names
 from controller.domain.kube import Node
@@ -16,19 +17,29 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
+from controller.planning.another_try import Held, another_try
 from controller.planning.fit import Ask, enough, with_place
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
 
-# A machine that came to nothing for its pod is replaced once: there is no third.
+# A machine that came to nothing for its pod is replaced once.
 IN_VAIN = 2
 _CLOCK_SLACK = 60.0  # between the API server's clock and ours
 
 
 def without_hopeless(
-    snapshot: Snapshot, left: Sequence[Ask], told: dict[str, Explanation], free: Mapping[str, Resources]
+    snapshot: Snapshot,
+    left: Sequence[Ask],
+    told: dict[str, Explanation],
+    free: Mapping[str, Resources],
+    *,
+    possible: Callable[[Ask], bool],
+    wakes: list[float],
 ) -> list[Ask]:
-    """Drop pods for which machines were bought twice in vain. `free`: what is left on nodes, by name."""
+    """Drop pods for which machines were bought twice in vain, but for those that are tried again now.
+
+    `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all.
+    """
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
     stuck: dict[str, list[str]] = {}
@@ -40,7 +51,7 @@ def without_hopeless(
                 stuck.setdefault(key, []).append(machine.name)
     if not (bought or stuck or snapshot.disappointed or snapshot.given_up):
         return list(left)
-    kept = []
+    kept, held = set(), []
     for ask in left:
         key = ask.pod.key
         if len(waits_for := sorted(stuck.get(key, ()))) >= IN_VAIN:
@@ -54,16 +65,19 @@ def without_hopeless(
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
-            kept.append(ask)
-        elif given_up:
-            told[key] = _given_up(wrong, given_up)
+            kept.add(key)
+        elif len(wrong) < IN_VAIN:
+            words = _given_up(wrong, given_up)
+            held.append(Held(ask, frozenset(given_up), sorted(given_up.items())[-1][1], words))
         else:
             told[key] = Explanation(
                 Reason.PREDICTION_WRONG,
                 f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
-    return kept
+    if held:
+        kept |= another_try(snapshot, held, possible, told, wakes)
+    return [ask for ask in left if ask.pod.key in kept]
 
 
 def is_stuck(machine: Machine) -> bool:
@@ -75,15 +89,10 @@ def is_stuck(machine: Machine) -> bool:
     )
 
 
-def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> Explanation:
+def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> str:
     why = dict.fromkeys(too_small, Reason.PREDICTION_WRONG) | dict(given_up)
     listed = " and ".join(f"{name} ({code.value})" for name, code in sorted(why.items()))
-    return Explanation(
-        sorted(given_up.items())[-1][1],
-        f"{listed} were bought for it in vain; nothing more is bought: look at how machines start (join script, "
-        "token, image, device plug-in); another token is tried at once, other settings at the next start of the "
-        "controller, and the pod when it is created anew",
-    )
+    return f"{listed} were bought for it in vain"
 
 
 def _disappoints(

@@ -9,7 +9,6 @@ for whatever it was bought, and so does another join token or a start with other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -17,13 +16,12 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
+from controller.planning.another_try import moment, until
 from controller.planning.choice import Candidate
 from controller.planning.in_vain import IN_VAIN, is_stuck
 from controller.planning.limits import Tally
 from controller.planning.packing import Packer
 from controller.planning.room import Room
-
-LONGEST_PAUSE = 86400.0
 
 
 class TopUp(msgspec.Struct):
@@ -84,14 +82,12 @@ def doubt(
     )
     if any(m.phase.on_the_way for m in machines):
         return Explanation(known.reason, f"{words}: one at a time is tried")
-    pause = min(LONGEST_PAUSE, snapshot.policy.deadlines.backoff_most * 2.0 ** min(known.tries - 1, 32))
-    if not 0 <= snapshot.now - known.last < pause:  # a moment to come is a clock that was corrected
+    begins = until(known.tries, known.last, snapshot)
+    if begins is None:
         return None
-    until = known.last + pause
-    wakes.append(until)
-    moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds")
+    wakes.append(begins)
     return Explanation(
         known.reason,
-        f"{words}: the next is ordered at {moment}, or once there is another token, or the controller starts with other "
+        f"{words}: the next is ordered at {moment(begins)}, or once there is another token, or the controller starts with other "
         "settings of how machines start",
     )

@@ -63,6 +63,7 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
         figures={},
         disappointed={},
         given_up={},
+        tried={},
         in_vain={},
         launches=[],
         spent_in_month=lambda now: Decimal(7),

@@ -383,23 +383,27 @@ async def test_three_failing_at_once_stop_the_buying_of_their_type() -> None:
     assert any("unhealthy at once" in message for message in found)
 
 
-async def test_a_pod_whose_machines_never_join_gets_two_and_no_third_also_from_the_next_leader() -> None:
+async def test_a_pod_whose_machines_never_join_gets_two_and_others_ever_more_seldom_also_from_the_next_leader() -> (
+    None
+):
     world = World()
     world.town.joins = False
     world.town.add_pod()
     first = world.start()
-    await world.run(first, 2 * 3600, 30.0)
+    await world.run(first, 45 * 60, 30.0)
     await first.die()
     second = world.start()
-    await world.run(second, 3 * 3600, 30.0)
+    await world.run(second, 45 * 60, 30.0)
     assert len(world.account.orders) == 2
+    await world.run(second, 3.5 * 3600, 30.0)
+    assert len(world.account.orders) == 2 + 2  # an hour after the second failure, and two after the third
     assert second.plan.pods["default/train"].code is Reason.JOIN_DEADLINE
     assert world.account.alive() == []
     world.town.joins = True
     del world.town.pods["default/train"]
     world.town.add_pod(uid="of the next one")  # within one look: as a StatefulSet does
     await world.run(second, 600)
-    assert len(world.account.orders) == 3
+    assert len(world.account.orders) == 5
 
 
 async def test_a_pod_gets_no_third_machine_while_two_stuck_on_their_way_cannot_be_deleted() -> None:

@@ -126,6 +126,39 @@ async def test_what_another_leader_forgot_goes_unless_it_changed_here(hands: Han
         )
 
 
+async def test_tries_that_two_leaders_made_are_known_to_both_and_none_is_left_undated(hands: Hands) -> None:
+    await knowing(hands)
+    ours, theirs = Ledger(hands, "home", "one way"), Ledger(hands, "home", "one way")
+    await ours.load()
+    await theirs.load()
+    for ledger, name in ((theirs, "home-a100-d"), (ours, "home-a100-c")):
+        ledger.tried_in_vain(record(name=name, intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+        ledger.give_up("u", name, Reason.JOIN_DEADLINE)
+    await theirs.flush()
+    await ours.flush()
+    ours.date_tries(3000.0)
+    dated = {name for known in ours.tried.values() for name in known.machines}
+    assert dated == set(ours.given_up["u"]) == {"home-a100-a", "home-a100-c", "home-a100-d"}
+    before = dict(ours.tried)
+    ours.date_tries(4000.0)
+    assert ours.tried == before
+
+
+async def test_a_sort_that_works_again_does_not_come_back_because_somebody_annotated_the_config_map(
+    hands: Hands,
+) -> None:
+    ledger = await knowing(hands)
+    ledger.date_tries(1000.0)
+    await ledger.flush()
+    assert stored(hands)["tried"]
+    touched(hands)
+    ledger.comes_up(record())
+    ledger.forget_disappointments(())
+    ledger.date_tries(1000.0)
+    await ledger.flush()
+    assert stored(hands)["tried"] == {}
+
+
 async def test_what_another_leader_counted_since_wins_over_what_was_forgotten_here(hands: Hands) -> None:
     ours = await knowing(hands)
     theirs = Ledger(hands, "home", "one way")

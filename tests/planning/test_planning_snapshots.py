@@ -79,6 +79,7 @@ GOOD: dict[str, Any] = {
     "launches": ["2027-01-15T07:59:59Z", 1800000000],
     "disappointed": {"default/train": ["home-a100-cccccccccc"]},
     "given_up": {"default/more": {"home-a100-dddddddddd": "join_deadline"}},
+    "tried": {"a100/1A100.22V/FIN-01": {"tries": 2, "last": "2027-01-15T07:59:00Z", "machines": ["home-a100-dddddddddd"]}},
     "in_vain": {"a100": {"tries": 2, "last": "2027-01-15T07:59:00Z", "reason": "join_deadline"}},
     "spent_this_month": "12.50",
 }  # fmt: skip
@@ -252,6 +253,9 @@ TIME = "expected a time such as 2026-11-18T10:00:00Z"
         (GOOD | {"given_up": {"default/more": {"home-a100-dddddddddd": "tired"}}}, ["given_up.default/more.home-a100-dddddddddd", '"tired"; expected one of']),
         (GOOD | {"in_vain": {"a100": {"tries": 2, "last": "soon", "reason": "join_deadline"}}}, ["in_vain.a100.last", '"soon"; expected a time']),
         (GOOD | {"in_vain": {"a100": {"often": 2}}}, ["in_vain.a100.often: unknown key; expected one of last, reason, tries"]),
+        (GOOD | {"tried": {"s": {"often": 2}}}, ["tried.s.often: unknown key; expected one of last, machines, tries"]),
+        (GOOD | {"tried": {"s": {"tries": 2, "last": 5, "machines": "x"}}}, ['tried.s.machines: "x"; expected a list']),
+        (GOOD | {"tried": {"s": {"tries": 2, "last": 5, "machines": [3]}}}, ["tried.s.machines[0]: 3; expected text"]),
         (GOOD | {"given_up": {"default/more": []}}, ["given_up.default/more: []; expected a mapping"]),
         (GOOD | {"launches": ["x"]}, ['launches[0]: "x"; ' + TIME]),
         (GOOD | {"spent_this_month": "much"}, ['spent_this_month: "much"; ' + MONEY]),

@@ -37,6 +37,7 @@ ONE = pods((30, 400, 1))
 SOME = pods((30, 300, 1), (31, 900, 2), (600, 300, 1), (700, 600, 4))
 BURST = pods(*((30 + n, 500, 8) for n in range(5)))
 LATER = pods((30, 300, 1), (2400, 300, 1))
+THREE = pods(*((30 + n, 300, 1) for n in range(3)))
 
 
 def _story(works: list[Work], *faults: Told, hours: float = 0.5, **settings: Any) -> Callable[[int], Day]:
@@ -111,6 +112,10 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         _story(ONE, {"at_s": 0, "cluster_knobs": {"never_join": ["*"]}, "for_s": 400}, hours=1),
         _story(ONE, {"at_s": 0, "cloud_event": {"event": "outcomes", "rows": [{"outcome": "stuck", "after_s": 3000}]}}, hours=1),
         _story(ONE, {"at_s": 0, "cloud_event": {"event": "outcomes", "rows": [{"outcome": "no_capacity", "after_s": 30}]}}),
+    ],
+    "no machine becomes usable for longer than two are bought in vain": [
+        _story(THREE, {"at_s": 0, "cluster_knobs": {knob: ["*"]}, "for_s": lasts}, hours=lasts / 3600)
+        for knob, lasts in (("never_ready", 2400), ("never_join", 2400), ("gpus_never", 7200), ("never_join", 36000))
     ],
     "the pool is full": [
         _story(BURST, pools=[{"name": "all", "min_gpu_memory_gb": 1, "market": "on_demand_only", "max": 2}], hours=0.3)

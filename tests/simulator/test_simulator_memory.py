@@ -143,3 +143,21 @@ def test_memory_is_flat(
     # Three machines come and go in an hour: what keeps one object of each grows by three.
     assert {kind: by for kind, by in grown.items() if by >= 2} == {}
     assert more < 0.002 * early[0].bytes
+
+
+def test_what_has_died_is_collected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each death leaves a whole controller that holds itself; a long course made 15 MiB of them in half a month."""
+    monkeypatch.setattr(simulation, "COLLECTED", 1800.0)
+    faults = [{"at_s": at, "controller": "die", "awaits": 5} for at in range(300, 9000, 600)]
+    held: list[int] = []
+
+    def before(course: Simulation) -> None:
+        def look() -> None:
+            held.append(sum(type(one) is Process and one.dead for one in gc.get_objects()))
+
+        for hour in (1, 2):
+            course.loop.call_at(hour * 3600.0 + 60, look)
+
+    gc.collect()
+    assert Day(1, 2.5, works=[], faults=faults, before=before).result["violations"] == []
+    assert max(held) <= 1  # the last one, until its last timer has fired: four and five without

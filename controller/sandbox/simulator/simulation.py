@@ -14,6 +14,7 @@ from typing import Any
 from controller.cluster import memory
 from controller.config.load import Loaded
 from controller.domain.names import default_cluster_id
+from controller.planning.another_try import LONGEST_PAUSE
 from controller.sandbox.simulator.bound import everything_sold, lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
@@ -26,10 +27,11 @@ from controller.sandbox.simulator.trouble import Trouble
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
 
-AFTERWARDS = 24 * 3600.0  # until everything has run and is gone, at most
+AFTERWARDS = 36 * 3600.0  # until everything has run and is gone, at most
 STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
 TIDY = 1800.0
 KEPT = 4 * 3600.0  # what has ended
+COLLECTED = 12 * 3600.0  # what holds only itself, as each controller that has died
 _LOG = logging.getLogger("gpu_autoscaler")
 Tell = Callable[[float, str], None]
 
@@ -183,6 +185,7 @@ class Simulation:
 
     async def _course(self) -> None:
         self.loop.call_later(TIDY, self._tidy)
+        self.loop.call_later(COLLECTED, self._collect)
         if self._look is not None:
             self._look_again()
         self.start("a")
@@ -194,12 +197,11 @@ class Simulation:
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
         still, since = self._still(), self.loop.time()
-        patience = max(STUCK, *(6 * seconds for seconds in self._delays()))
         while self.loop.time() < end and not self._over():
             await asyncio.sleep(15)
             if self._still() != still or self.owner.will_end(self.loop.time()):
                 still, since = self._still(), self.loop.time()
-            elif self.loop.time() - since > patience:
+            elif self.loop.time() - since > self._patience():
                 self.note("nothing happens any more")
                 break
         works = [want.work for want in self.owner.wants]
@@ -216,6 +218,12 @@ class Simulation:
         phases = [(machine.name, machine.phase) for machine in judge.books.ledger().machines]
         statuses = [(one.id, one.status) for one in self.worlds.cloud.state.instances.values() if one.live]
         return (owner.left, owner.waiting, owner.running, judge.launches, statuses, phases)
+
+    def _patience(self) -> float:
+        """How long nothing may happen before nothing will any more."""
+        longest = max(STUCK, *(6 * seconds for seconds in self._delays()))
+        # What came to nothing often enough is tried once a day.
+        return LONGEST_PAUSE + longest if self.judge.books.ledger().tried else longest
 
     def _delays(self) -> tuple[float, ...]:
         """Those that settings may make long, in seconds."""
@@ -251,6 +259,11 @@ class Simulation:
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)
         self.loop.call_later(TIDY, self._tidy)
+
+    def _collect(self) -> None:
+        """Seldom, because that takes a tenth of a second; left to Python, it happens once in weeks of these."""
+        gc.collect()
+        self.loop.call_later(COLLECTED, self._collect)
 
     def _look_again(self) -> None:
         if self._look is not None:

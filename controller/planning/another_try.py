@@ -1,0 +1,128 @@
+"""When a machine is ordered again for pods whose machines never became usable: after a pause, and one at a time.
+
+What keeps machines from becoming usable may pass (the cluster did not answer, a registry was down), and nobody says
+when; so it is tried again, ever more seldom, for the pod that costs the least to try. The pause counts from the last
+failure of the same sorts of machine, for whomever; the fleet forgets the failures of a sort of which one becomes usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from controller.domain.plan import Explanation, Snapshot, Tried
+from controller.domain.reason import Reason
+from controller.planning.fit import Ask
+
+LONGEST_PAUSE = 86400.0
+_UNLESS = "unless one of the same type becomes usable there for somebody else, or there is another token"
+_LOOK = "(look at how machines start: join script, token, image, device plug-in)"
+
+
+def pause_after(tries: int, snapshot: Snapshot) -> float:
+    """What the settings say after two tries, and doubling from there."""
+    return min(LONGEST_PAUSE, snapshot.policy.deadlines.backoff_unusable * 2.0 ** min(tries - 2, 32))
+
+
+def until(tries: int, last: float, snapshot: Snapshot) -> float | None:
+    """When the pause ends; None: it is over, also where it began at a moment to come (a clock was corrected)."""
+    pause = pause_after(tries, snapshot)
+    return last + pause if 0 <= snapshot.now - last < pause else None
+
+
+def moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A pod that enough machines were bought for in vain, and what it is told."""
+
+    ask: Ask
+    names: frozenset[str]  # machines of it that never became usable
+    code: Reason
+    message: str  # up to what comes next
+
+
+class _Unit(msgspec.Struct):
+    """What is tried together: a pod, or the pods of a gang."""
+
+    held: list[Held] = []
+    tries: int = 0
+    last: float = 0.0
+    pools: set[str] = set()
+
+
+def another_try(
+    snapshot: Snapshot,
+    held: Sequence[Held],
+    possible: Callable[[Ask], bool],
+    told: dict[str, Explanation],
+    wakes: list[float],
+) -> set[str]:
+    """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
+
+    `possible`: whether some offer and the limits allow one at all. A pod that could not have one anyhow stands in the way
+    of no other, and is told why it cannot.
+    """
+    tried = _by_machine(snapshot)
+    units: dict[str, _Unit] = {}
+    for one in held:
+        ask = one.ask
+        unit = units.setdefault(ask.gang.key if ask.gang is not None else ask.pod.identity, _Unit())
+        unit.held.append(one)
+    due = []
+    for unit in units.values():
+        _date(unit, tried)
+        moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
+        if moment_of_it is not None:
+            wakes.append(moment_of_it)
+            _tell(unit, told, f"nothing more is bought before {moment(moment_of_it)}, {_UNLESS}")
+        elif unit.tries:
+            due.append(unit)
+        else:
+            _tell(unit, told, "nothing more is bought now")
+    taken = _pools_that_are_tried(snapshot, held)
+    let: set[str] = set()
+    for unit in sorted(due, key=_cheapest):
+        orders = all(possible(one.ask) for one in unit.held)
+        if orders and unit.pools & taken:
+            _tell(unit, told, "one at a time is tried, and one is on its way")
+            continue
+        if orders:
+            taken |= unit.pools
+        let |= {one.ask.pod.key for one in unit.held}
+    return let
+
+
+def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
+    return {name: (sort, known) for sort, known in snapshot.tried.items() for name in known.machines}
+
+
+def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]]) -> None:
+    known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
+    unit.tries = sum(one.tries for one in known.values())
+    unit.last = max((one.last for one in known.values()), default=0.0)
+    unit.pools = {sort.partition("/")[0] for sort in known}
+
+
+def _pools_that_are_tried(snapshot: Snapshot, held: Sequence[Held]) -> set[str]:
+    """By a machine on its way of a sort that is in doubt, or for a pod that had machines in vain."""
+    keys = {one.ask.pod.key for one in held}
+    return {
+        machine.pool
+        for machine in snapshot.machines
+        if machine.phase.on_the_way and (machine.sort in snapshot.tried or not keys.isdisjoint(machine.pods))
+    }
+
+
+def _cheapest(unit: _Unit) -> tuple[int, float, str]:
+    pods = [one.ask.pod for one in unit.held]
+    gpus = sum(one.ask.scarce[1] for one in unit.held)
+    return gpus, min(pod.created for pod in pods), min(pod.key for pod in pods)
+
+
+def _tell(unit: _Unit, told: dict[str, Explanation], what: str) -> None:
+    for one in unit.held:
+        told[one.ask.pod.key] = Explanation(one.code, f"{one.message}; {what} {_LOOK}")
