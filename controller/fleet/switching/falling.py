@@ -20,7 +20,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Fall, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
-from controller.fleet.switching.aftermath import answered, called, dated, kept
+from controller.fleet.switching.aftermath import answered, called, dated, kept, prolonged
 from controller.fleet.switching.life import SPEAKS, USELESS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
@@ -117,7 +117,9 @@ class Falling:
                 return
             if here.again != record.again:
                 continue
+            self._may_act_from_now_on(switch, called_at=self._by.clock())
             outcome = await send(f"{record.call_id}-off")
+            self._may_act_from_now_on(switch)  # it may have been read, or begun, in the last moment
             here = self._same_wish(record)
             if here is None:
                 return
@@ -141,6 +143,14 @@ class Falling:
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _may_act_from_now_on(self, switch: Switch, **fields: object) -> None:
+        """What a call may do counts from here: its record, and the look at the pods, may have taken long."""
+        now, record = self._by.clock(), self._by.ledger.switched.get(switch.name)
+        if record is not None and record.fall is not None:
+            self._by.ledger.change_switched(
+                switch.name, fall=prolonged(record.fall, now, now + switch.off_within), **fields
+            )
 
     def _same_wish(self, record: Switched) -> Switched | None:
         """The record as it is now; None where it is of another wish."""
