@@ -11,8 +11,9 @@ from controller.domain import names
 from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.switching.aftermath import answered, called, dated, kept, rebooted
+from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.lever import Lever
-from controller.fleet.switching.life import Seen, taint_wanted
+from controller.fleet.switching.life import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Box, Cabinet, Operator, switch
 

@@ -24,9 +24,10 @@ from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_ma
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
+from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.driven import lacking_marks, startup_taint
 from controller.fleet.switching.faces import face_of
-from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
+from controller.fleet.switching.life import Seen, first, off, step
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking

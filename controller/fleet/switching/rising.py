@@ -44,9 +44,7 @@ class Rising:
             call, sure, now = record.call, not record.unsure, self._by.clock()
             try:
                 # Written first: after a crash nobody could say whether it was made.
-                await self._by.change(
-                    switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True
-                )
+                await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
                 if not self._by.may_spend():
                     raise Grounded
             except (LedgerError, Grounded):
