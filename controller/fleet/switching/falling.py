@@ -147,10 +147,11 @@ class Falling:
     def _may_act_from_now_on(self, switch: Switch, **fields: object) -> None:
         """What a call may do counts from here: its record, and the look at the pods, may have taken long."""
         now, record = self._by.clock(), self._by.ledger.switched.get(switch.name)
-        if record is not None and record.fall is not None:
-            self._by.ledger.change_switched(
-                switch.name, fall=prolonged(record.fall, now, now + switch.off_within), **fields
-            )
+        if record is None or (record.fall is None and not fields):
+            return  # what it did is proven already
+        until = now + switch.off_within
+        fall = record.fall or called(None, now, until, self._by.node(switch.name))
+        self._by.ledger.change_switched(switch.name, fall=prolonged(fall, now, until), **fields)
 
     def _same_wish(self, record: Switched) -> Switched | None:
         """The record as it is now; None where it is of another wish."""
