@@ -13,7 +13,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from controller.app.exits import Ends
@@ -53,13 +53,17 @@ class Reload:
         again: Callable[[], Loaded],
         *,
         sleep: Callable[[float], Awaitable[None]],
+        seen: Mapping[str, str] | None = None,
     ) -> None:
-        """`again` reads the configuration as at the start; what is wrong with it is raised as Ends."""
+        """`again` reads the configuration as at the start; what is wrong with it is raised as Ends.
+
+        `seen`: what stood in its files when it was read; since then a start may have waited for its cluster.
+        """
         self._program = program
         self._again = again
         self._sleep = sleep
         self._files = files_of(program.loaded)
-        self._mark = mark(self._files)
+        self._mark = dict(seen) if seen is not None else mark(self._files)
         self._refused = ""  # what is wrong with the settings that stand there now; "": they are in force
         program.metrics.settings_valid.set(1)
 

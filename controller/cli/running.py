@@ -7,14 +7,15 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from controller.app.driver import Driver
 from controller.app.exits import CONFIGURATION, Ends
 from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
-from controller.app.reload import Reload
+from controller.app.reload import Reload, mark
+from controller.app.reload import files_of as files_of_settings
 from controller.app.start import prepare
 from controller.cli import drivers
 from controller.cli.given import Given
@@ -60,6 +61,7 @@ def run_controller(
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
     set_up(log_level, log_format)
     loaded = given.load()
+    seen = mark(files_of_settings(loaded))  # what changes while it starts is a change, too
     served = drivers.make(driver, loaded, wish or drivers.Wish())
     for wanted, option in ((dry_run, "--dry-run"), (once, "--once")):
         if wanted and served is not None:
@@ -75,6 +77,7 @@ def run_controller(
                 dry_run,
                 once,
                 given.load,
+                seen,
                 served,
             )
         )
@@ -88,6 +91,7 @@ async def _controller(
     dry_run: bool,
     once: bool,
     again: Callable[[], Loaded],
+    seen: Mapping[str, str],
     driver: Driver | None = None,
 ) -> None:
     now = Now()
@@ -112,7 +116,7 @@ async def _controller(
         if once:
             await _once(program)
         else:
-            reload = Reload(program, again, sleep=now.sleep)
+            reload = Reload(program, again, sleep=now.sleep, seen=seen)
             await program.run(listen, beside=reload.run)
     finally:
         await connection.close()

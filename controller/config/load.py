@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from controller.config import rules
+from controller.config.causes import causes
 from controller.config.dialects.choosing import AUTO, NATIVE, translate
 from controller.config.dialects.draft import Draft
 from controller.config.dialects.flags import Flags
@@ -160,7 +161,7 @@ def _loaded(
     if draft.problems and draft.dialect != NATIVE:
         problems = [one for one in problems if not _FOLLOWS.fullmatch(one.key)]
     if problems or settings is None:
-        raise ConfigError(sorted(dict.fromkeys(map(draft.theirs, problems)), key=_in_order))
+        raise ConfigError(sorted(dict.fromkeys(map(draft.theirs, causes(problems))), key=_in_order))
     origins = {show_path(path): where for path, where in tree.places.where.items() if path}
     warnings = list(dict.fromkeys(warnings + _warnings(settings, tree.places)))
     return Loaded(settings, warnings, origins, draft)

@@ -64,7 +64,7 @@ def _missing(tree: Tree, path: Path, expected: str) -> Problem:
 
 def _pools(tree: Tree) -> Iterator[Problem]:
     for path, pool in _entries(tree, ("pools",)):
-        if not any(pool.get(key) not in (None, 0, "0", [], "") for key in _TO_BUY):
+        if not any(pool.get(key) not in (None, 0, "0", []) for key in _TO_BUY):
             yield _missing(tree, path, f"what it may buy: {', '.join(_TO_BUY[:2])} or {_TO_BUY[2]}")
         least = attempt(parse_whole, pool.get("min") or 0)
         most = attempt(parse_whole, pool.get("max"))

@@ -96,6 +96,7 @@ class Reason(StrEnum):
     SWITCHED_BY_HAND = "switched_by_hand"
     SWITCH_LIMIT = "switch_limit"
     SWITCHING_OFF = "switching_off"
+    LATE_CALL = "late_call"
     MIN_ON = "min_on"
     MIN_OFF = "min_off"
 
@@ -184,6 +185,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.SWITCHED_BY_HAND: "Somebody else switched the machine; it is left as it is for a while.",
     Reason.SWITCH_LIMIT: "The machine was switched on as often in a day as its settings allow.",
     Reason.SWITCHING_OFF: "The machine is being switched off.",
+    Reason.LATE_CALL: "The machine is on, and a call that switches it off may act yet; until then no pod is bound to it.",
     Reason.MIN_ON: "The machine is idle, and was switched on a short while ago.",
     Reason.MIN_OFF: "The machine was switched off a short while ago.",
 }

@@ -49,7 +49,7 @@ def judge(
     nodes: Sequence[Node],
     policy: Policy,
     groups: Mapping[str, str],
-    prefixes: Mapping[str, str],
+    prefixes: Mapping[str, str | tuple[str, ...]],
 ) -> Found | None:
     """None where not even its hostname is the project's. `groups`: theirs to our pools; `prefixes`: of hostnames,
     where they are not the group's name."""
@@ -80,7 +80,7 @@ def _group(
     instance: Instance,
     form: re.Match[str],
     groups: Mapping[str, str],
-    prefixes: Mapping[str, str],
+    prefixes: Mapping[str, str | tuple[str, ...]],
 ) -> tuple[str, str]:
     """The group that hostname and description agree on, or why they do not."""
     named, text = form["group"], instance.description.strip()
@@ -90,13 +90,21 @@ def _group(
         return named, ""
     if project == DATACRUNCH:
         return named, "" if text == named else f"its description is not the group {named} of its hostname"
-    spelt = {group.lower().replace(".", "-"): group for group in (*groups, text)}
-    group = prefixes.get(named) or spelt.get(named, named)
+    spelt = {_spelt(group): group for group in (*groups, text)}
+    given = {_spelt(prefix): found for prefix, found in prefixes.items()}.get(named, ())
+    # Several groups may have one prefix, and it may be another group's name: the description tells them apart.
+    might = [*([given] if isinstance(given, str) else given), *([spelt[named]] if named in spelt else ())]
+    group = next((one for one in might if one.lower() == text.lower()), (might or [named])[0])
     if text.lower() != group.lower():
         return group, f"its description is not the group {group} of its hostname"
     if form["location"] != instance.location.lower():
         return group, f"its hostname says {form['location'].upper()} and it is in {instance.location}"
     return text, ""
+
+
+def _spelt(word: str) -> str:
+    """As a part of a hostname."""
+    return word.lower().replace(".", "-")
 
 
 def _node(project: str, instance: Instance, nodes: Sequence[Node]) -> tuple[str, str]:

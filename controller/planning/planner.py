@@ -189,6 +189,8 @@ def _about(machine: Machine, called_off: bool) -> Explanation:
     if machine.phase.leaving:
         code = Reason.DRAINING if machine.phase is Phase.DRAINING else Reason.DELETING
         return Explanation(code, SENTENCES[code])
+    if machine.phase.on_the_way and machine.reason is Reason.LATE_CALL:
+        return Explanation(Reason.LATE_CALL, machine.note)
     if machine.phase.on_the_way:
         for_whom = f"for {', '.join(machine.pods)}" if machine.pods else "for its pool's minimum"
         if is_own(machine) and not machine.pods:

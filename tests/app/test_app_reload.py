@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from controller.app.exits import Ends
-from controller.app.reload import APPLIED, REFUSED, SAME, Reload
+from controller.app.reload import APPLIED, REFUSED, SAME, Reload, mark
+from controller.cli import running
+from controller.cli.given import Given
 from controller.cloud.none import NoCloud
 from controller.cluster.protocol import ClusterError
 from controller.config.load import load_dict
@@ -156,3 +158,37 @@ async def test_trouble_of_the_outside_or_of_our_own_is_told_once_and_tried_again
     world.trouble = None
     assert await world.reload.look() == APPLIED
     assert world.taken == ["2"]
+
+
+async def test_what_changed_while_the_program_started_is_a_change(tmp_path: Path) -> None:
+    """Between reading the settings and the first look a start may have waited for its cluster."""
+    world = Watched(tmp_path)
+    seen = mark([str(world.file)])
+    world.file.write_text("2")
+    reload = Reload(world.reload._program, world._again, sleep=asyncio.sleep, seen=seen)
+    reload._take = world._take  # type: ignore[method-assign]
+    world.reload = reload
+    assert await reload.look() == APPLIED
+    assert world.taken == ["2"]
+    assert await reload.look() == SAME
+
+
+def test_the_command_remembers_what_it_read_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "settings.yaml"
+    machine = "{name: w1, gpu_count: 1, scale_up_endpoint: http://h/1, scale_down_endpoint: http://h/2}"
+    file.write_text(f"machines: [{machine}]\n")
+    before = mark([str(file)])
+    found: list[Any] = []
+
+    async def begin(*words: Any) -> None:
+        file.write_text("other")
+        found.extend(words)
+
+    monkeypatch.setattr(running, "_controller", begin)
+    monkeypatch.setattr(running, "set_up", lambda *_: None)
+    running.run_controller(
+        Given(str(file)), listen=":0", dry_run=True, once=False, log_level="error", log_format="text"
+    )
+    assert before in found

@@ -15,7 +15,7 @@ from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
 from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
-from tests.loop.predecessors import VERDACLOUD_JOIN
+from tests.loop.predecessors import CA_VERDA, VERDACLOUD_JOIN
 
 
 def groups(**prices: Any) -> str:
@@ -138,6 +138,15 @@ def test_a_group_with_a_hostname_prefix_is_not_taken_for_a_region(
     assert pool.labels["verda.com/node-group"] == group
 
 
+def test_two_groups_with_one_hostname_prefix_are_both_remembered_and_told() -> None:
+    flags = [f"--nodes=0:5:1A6000.10V:{group}:rack" for group in ("one", "two")]
+    found = read(None, verdacloud(availableLocations=["FIN-01"]), ("--cloud-provider=verdacloud", *flags))
+    assert found.draft.prefixes == {"rack": ("one", "two")}
+    (line,) = [line for line in found.warnings if "hostname prefix" in line]
+    assert "group one has the same hostname prefix" in line
+    assert flags[1] in line
+
+
 def test_a_number_for_the_startup_script_is_written_into_it() -> None:
     inline = {"MASTER_IP": "10.0.0.1", "MASTER_PORT": 6443, "JOIN_TOKEN": "t", "JOIN_HASH_FULL": "h"}
     environ = verdacloud(
@@ -248,6 +257,59 @@ def test_a_script_in_a_file_is_looked_through_and_missed_as_one_in_a_variable_is
     (line,) = read(None, environ, ONE_NODE).warnings
     assert "uses the account's credentials" in line
     assert "hidden" not in line
+
+
+def test_a_line_of_a_dotenv_that_says_nothing_is_left_out_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(
+        "VERDA_CLIENT_ID=id\nhunter2 is no pair\nVERDA_CLIENT_SECRET=hidden\nPATHS.extra-dirs=/x\n= what\n"
+    )
+    found = read(CA_VERDA)
+    assert found.settings.verda.client_id == "id"
+    assert [line for line in found.warnings if ".env" in line] == [
+        ".env:2: expected KEY=value; the line is left out",
+        ".env:5: expected KEY=value; the line is left out",
+    ]
+
+
+@pytest.mark.parametrize("given", [(), ("VERDA_CLIENT_ID",), ("VERDA_CLIENT_ID", "VERDA_CLIENT_SECRET")])
+def test_a_line_of_a_dotenv_that_may_be_the_credential_that_is_missing_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("VERDA_CLIENT_ID=id\nVERDA_CLIENT_SECRET: hidden\n")
+    environ = dict.fromkeys(given, "mine")
+    if len(given) == 2:
+        assert [line for line in read(CA_VERDA, environ).warnings if ".env:2" in line]
+    else:
+        assert problems(CA_VERDA, environ) == [".env:2: expected KEY=value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "wrong"),
+    [
+        ("A=1\nB=2", {"A": "1", "B": "2"}, []),
+        ("  export A = 1 # x\n", {"A": "1"}, []),
+        ("a.b-c=1\n", {"a.b-c": "1"}, []),
+        ("'A'=1\n", {"A": "1"}, []),
+        ('A="x\ny" # z\nB=2\n', {"A": "x\ny", "B": "2"}, []),
+        ('A="x\nB="y"\n', {"A": '"x', "B": "y"}, []),
+        ('A="x\\ty"\n', {"A": "x\ty"}, []),
+        ("A='x\\ty'\n", {"A": "x\\ty"}, []),
+        ("A=\nB=2\n", {"A": "", "B": "2"}, []),
+        ("A=${HOME}-${B:-b}-${C}\n", {"A": "/root-b-"}, []),
+        ("HOME=/x\nD=1\nA=${HOME}${D}\n", {"HOME": "/x", "D": "1", "A": "/root1"}, []),
+        ("x\n\n#y\nz\n", {}, [1, 4]),
+        ('A="x\ny"\nz\n', {"A": "x\ny"}, [3]),
+    ],
+)
+def test_a_dotenv_means_what_it_meant_to_the_provider(
+    text: str, found: dict[str, str], wrong: list[int]
+) -> None:
+    told = parse_dotenv(text, ".env", {"HOME": "/root"})
+    assert (told[0], [problem.where for problem in told[1]]) == (found, [f".env:{n}" for n in wrong])
 
 
 @pytest.mark.parametrize(

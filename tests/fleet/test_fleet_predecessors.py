@@ -109,6 +109,28 @@ def test_a_renamed_group_and_a_hostname_prefix_are_found_by_the_configuration() 
     assert (found.because, found.pool) == ("", "gpu")
 
 
+@pytest.mark.parametrize(
+    ("description", "pool", "because"),
+    [
+        ("gpu", "gpu", ""),
+        ("gpu-large", "gpu-large", ""),
+        ("rack", "rack", ""),  # the prefix is the name of a third group
+        ("other", "", "its description is not the group gpu of its hostname"),
+    ],
+)
+def test_groups_that_share_a_hostname_prefix_are_told_apart_by_the_description(
+    description: str, pool: str, because: str
+) -> None:
+    host = "rack-vm-fin-01-1a2b3c4d"
+    node = Node(name=host, uid="n", provider_id=f"verdacloud://FIN-01/{host}")
+    made = replace(POLICY, pools=(*POLICY.pools, Pool(name="rack", max=1)))
+    machine = instance(hostname=host, description=description)
+    groups = {name: name for name in ("gpu", "gpu-large", "rack")}
+    found = judge("verdacloud", machine, (node,), made, groups, {"Rack": ("gpu", "gpu-large")})
+    assert found is not None
+    assert (found.because, found.pool) == (because, pool)
+
+
 class Tags:
     """A cloud that takes tags, or does not, or forgets them."""
 

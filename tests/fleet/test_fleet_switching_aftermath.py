@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from controller.domain import names
 from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.switching.aftermath import answered, called, dated, kept, rebooted
+from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.lever import Lever
-from controller.fleet.switching.life import Seen, taint_wanted
+from controller.fleet.switching.life import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Box, Cabinet, Operator, switch
 
@@ -94,6 +96,26 @@ async def test_one_that_is_needed_after_all_opens_when_no_call_can_end_it_any_mo
     await world.wait_for(operator, "w1", Power.ON, within=60)
     await world.run(operator, 10, step=1.0)
     assert not late.closed
+
+
+async def test_while_it_is_closed_for_a_call_that_may_act_yet_that_is_its_reason() -> None:
+    late = Late()
+    world, operator = late.world, late.operator
+    await late.asked_off()
+    await late.is_off()
+    late.boots()
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    await world.run(operator, 10, step=1.0)
+    assert operator.plan.machines["w1"].code is Reason.STARTING
+    await world.run(operator, 40, step=1.0)
+    assert world.town.nodes["w1"].ready
+    why, fall = operator.plan.machines["w1"], operator.record("w1").fall
+    assert fall is not None
+    assert why.code is Reason.LATE_CALL
+    assert f"{datetime.fromtimestamp(fall.until, UTC):%H:%M:%S} UTC" in why.message
+    await world.wait_for(operator, "w1", Power.ON, within=600)
+    assert operator.plan.machines["w1"].code is not Reason.LATE_CALL
 
 
 def _out_of_the_settings(operator: Operator) -> None:

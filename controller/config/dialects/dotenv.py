@@ -1,4 +1,8 @@
-"""`.env` beside the Python provider: credentials in lines `KEY=value`. The environment itself wins."""
+"""`.env` beside the Python provider: credentials in lines `KEY=value`. The environment itself wins.
+
+That provider reads it with python-dotenv, which warns of lines that are none and goes on; so do we, unless such a line
+may be the very credential that is missing. Quotes, escapes, values of several lines and `${NAME}` mean the same.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,18 @@ from controller.config.dialects.draft import Draft
 from controller.config.errors import Problem
 from controller.config.sources import CREDENTIALS
 
-_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_LINE = re.compile(r"[^\S\n]*(?:export[^\S\n]+)?('[^'\n]+'|[^=#\s']+)[^\S\n]*=[^\S\n]*")
 _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\1""")
+_NOTHING = re.compile(r"\s*(?:#.*)?")
+_REFERENCE = re.compile(r"\$\{([^}:]*)(?::-([^}]*))?\}")
+_SINGLE = {"\\": "\\", "'": "'"}
+_DOUBLE = _SINGLE | {'"': '"', "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 # What stands there, and whose variables win over it: those of the provider, which knew no older names, and ours.
 _WANTED = {
     f"VERDA_{key.upper()}": [name for name in names if not name.startswith("DATACRUNCH")]
     for key, names in CREDENTIALS.items()
 }
+_NEEDED = ("VERDA_CLIENT_ID", "VERDA_CLIENT_SECRET")
 _LARGEST = 65_536
 
 
@@ -33,34 +42,60 @@ def read_dotenv(draft: Draft, environ: Mapping[str, str], config: str) -> None:
     except (OSError, UnicodeDecodeError):
         draft.problems.append(Problem("", None, "a file of lines KEY=value that can be read", path))
         return
-    found, problems = parse_dotenv(text, path)
-    draft.problems += problems
+    found, problems = parse_dotenv(text.replace("\r\n", "\n").replace("\r", "\n"), path, environ)
     draft.environ = {
         key: found[key] for key, names in _WANTED.items() if key in found and not _given(names, environ)
     }
+    needed = (key for key in _NEEDED if not _given(_WANTED[key], environ))
+    if any(not found.get(key, "").strip() for key in needed):
+        draft.problems += problems
+        return
+    for problem in problems:
+        draft.warn(problem.where, "", f"expected {problem.expected}; the line is left out")
 
 
 def _given(names: Sequence[str], environ: Mapping[str, str]) -> bool:
     return any(environ.get(name, "").strip() or environ.get(f"{name}_FILE", "").strip() for name in names)
 
 
-def parse_dotenv(text: str, path: str) -> tuple[dict[str, str], list[Problem]]:
-    """Values are never shown in a problem."""
+def parse_dotenv(
+    text: str, path: str, environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[Problem]]:
+    """What it says, and the lines that say nothing. Values are never shown in a problem."""
     found: dict[str, str] = {}
     problems: list[Problem] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        match = _LINE.fullmatch(line)
+    at, number = 0, 1
+    while at < len(text):
+        end = _end_of_line(text, at)
+        line = text[at:end].strip()
+        match = _LINE.match(text, at, end)
         if match is None:
-            problems.append(Problem("", None, "KEY=value", f"{path}:{number}"))
-            continue
-        found[match[1]] = _value(match[2])
+            if line and not line.startswith("#"):
+                problems.append(Problem("", None, "KEY=value", f"{path}:{number}"))
+        else:
+            value, end = _value(text, match.end(), end)
+            found[match[1].strip("'")] = _filled(value, {**found, **(environ or {})})
+        number += text.count("\n", at, end + 1)
+        at = end + 1
     return found, problems
 
 
-def _value(text: str) -> str:
-    if quoted := _QUOTED.match(text):
-        return re.sub(rf"\\([\\{quoted[1]}])", r"\1", quoted[2])
-    return re.split(r"\s#", text, maxsplit=1)[0].strip()
+def _end_of_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _value(text: str, start: int, end: int) -> tuple[str, int]:
+    """The value that begins at `start`, and where the line ends on which it does; one in quotes may have several."""
+    quoted = _QUOTED.match(text, start)
+    if quoted is not None and quoted.end() > end:
+        closes = _end_of_line(text, quoted.end())
+        quoted, end = (quoted, closes) if _NOTHING.fullmatch(text, quoted.end(), closes) else (None, end)
+    if quoted is None:
+        return re.split(r"\s#", text[start:end], maxsplit=1)[0].strip(), end
+    escapes = _DOUBLE if quoted[1] == '"' else _SINGLE
+    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[0]), quoted[2]), end
+
+
+def _filled(value: str, known: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda found: known.get(found[1], found[2] or ""), value)

@@ -30,7 +30,7 @@ class Draft:
     notes: dict[Path, str] = field(default_factory=dict)  # by our path: what changed its meaning
     spelled: dict[str, str] = field(default_factory=dict)  # our key, as shown -> theirs
     groups: dict[str, str] = field(default_factory=dict)  # the predecessor's groups -> pools
-    prefixes: dict[str, str] = field(default_factory=dict)  # beginnings of its hostnames -> its groups
+    prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of its hostnames -> its groups
     files: list[str] = field(default_factory=list)  # that were read beside the settings file
     environ: dict[str, str] = field(default_factory=dict)  # what it adds to the environment
 

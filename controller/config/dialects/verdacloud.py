@@ -70,7 +70,13 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     at: Path = ("pools", n)
     bounds(draft, n, flag)
     if flag.prefix:
-        draft.prefixes[flag.prefix] = flag.group
+        others = draft.prefixes.get(flag.prefix, ())
+        draft.prefixes[flag.prefix] = (*others, flag.group)
+        if others:
+            draft.warn(
+                "command line", f"--nodes={flag.text}",
+                f"group {others[0]} has the same hostname prefix: their machines of before are told apart by their descriptions",
+            )  # fmt: skip
     cpu = is_cpu(flag.kind)
     if images is not None:
         images.move("cpu" if cpu else "gpu", (*at, "image"))

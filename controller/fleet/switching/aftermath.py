@@ -31,6 +31,11 @@ def called(before: Fall | None, now: float, until: float, node: Node | None) -> 
     return replace(before, since=now, until=max(before.until, until), lost=True, boot="")
 
 
+def prolonged(fall: Fall, now: float, until: float) -> Fall:
+    """The last call goes out, or ends, only now."""
+    return replace(fall, since=now, until=max(fall.until, until))
+
+
 def answered(record: Switched, before: Fall | None) -> Fall | None:
     """The last call was; `before` is what was remembered of those ahead of it."""
     fall = record.fall

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from controller.cluster.protocol import View
 from controller.domain.cloudthings import Offer
 from controller.domain.kube import Node
-from controller.domain.machine import Machine
+from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
@@ -24,9 +25,10 @@ from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_ma
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
+from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.driven import lacking_marks, startup_taint
 from controller.fleet.switching.faces import face_of
-from controller.fleet.switching.life import Seen, first, off, step, taint_wanted
+from controller.fleet.switching.life import Seen, first, off, step
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking
@@ -87,8 +89,13 @@ class Switchboard:
 
     def machines(self) -> tuple[Machine, ...]:
         """Those that are not off."""
-        found = (as_machine(record, switch) for switch, record in self.records())
-        return tuple(sorted((m for m in found if m is not None), key=lambda m: m.name))
+        now = self._clock()
+        found = (
+            _closed(machine, record, now)
+            for switch, record in self.records()
+            if (machine := as_machine(record, switch)) is not None
+        )
+        return tuple(sorted(found, key=lambda m: m.name))
 
     @property
     def busy(self) -> bool:
@@ -301,6 +308,15 @@ class Switchboard:
 
     def knows(self, name: str) -> bool:
         return self.switch(name) is not None
+
+
+def _closed(machine: Machine, record: Switched, now: float) -> Machine:
+    """Why nothing is bound to one whose Node is Ready."""
+    if machine.phase is not Phase.STARTED or not may_fall(record, now):
+        return machine
+    until = f"{datetime.fromtimestamp(record.opens_at, UTC):%H:%M:%S} UTC"
+    note = f"it is on, and a call that switches it off may act until {until} (off_within): no pod is bound to it before"
+    return replace(machine, reason=Reason.LATE_CALL, note=note)
 
 
 def _promised(switch: Switch) -> Resources:

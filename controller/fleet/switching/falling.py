@@ -20,7 +20,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Fall, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
-from controller.fleet.switching.aftermath import answered, called, dated, kept
+from controller.fleet.switching.aftermath import answered, called, dated, kept, prolonged
 from controller.fleet.switching.life import SPEAKS, USELESS, off, pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
@@ -117,7 +117,9 @@ class Falling:
                 return
             if here.again != record.again:
                 continue
+            self._may_act_from_now_on(switch, called_at=self._by.clock())
             outcome = await send(f"{record.call_id}-off")
+            self._may_act_from_now_on(switch)  # it may have been read, or begun, in the last moment
             here = self._same_wish(record)
             if here is None:
                 return
@@ -141,6 +143,15 @@ class Falling:
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _may_act_from_now_on(self, switch: Switch, **fields: object) -> None:
+        """What a call may do counts from here: its record, and the look at the pods, may have taken long."""
+        now, record = self._by.clock(), self._by.ledger.switched.get(switch.name)
+        if record is None or (record.fall is None and not fields):
+            return  # what it did is proven already
+        until = now + switch.off_within
+        fall = record.fall or called(None, now, until, self._by.node(switch.name))
+        self._by.ledger.change_switched(switch.name, fall=prolonged(fall, now, until), **fields)
 
     def _same_wish(self, record: Switched) -> Switched | None:
         """The record as it is now; None where it is of another wish."""
@@ -219,19 +230,40 @@ class Falling:
         failures = record.failures + 1
         until = self._by.clock() + pause_after(failures, self._by.limits)
         words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
+        words = f"it cannot be switched off: {words}"
         if record.reason in FAILURES:
-            await self._by.change(switch, called_at=0.0, tries=0, note=f"it cannot be switched off: {words}")
-            raise NotYet(
-                f"{switch.name} cannot be switched off: {words}", max(_LATER, until - self._by.clock())
-            )
+            if await self._is_off_already(switch, record, outcome):
+                here = self._by.ledger.switched[switch.name]
+                after = replace(
+                    off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}"
+                )
+                later = max(here.refused_until, until)
+                await self._by.change(switch, **_fields(replace(after, refused_until=later)))
+                return
+            await self._by.change(switch, called_at=0.0, tries=0, note=words)
+            raise NotYet(f"{switch.name}: {words}", max(_LATER, until - self._by.clock()))
         after = replace(
             kept(self._by.ledger.switched[switch.name], self._by.clock()),
             failures=failures,
             refused_until=until,
             reason=Reason.SWITCH_FAILED,
-            note=f"it cannot be switched off: {words}",
+            note=words,
         )
         await self._by.change(switch, **_fields(after))
+
+    async def _is_off_already(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
+        """Its Node never came, and its endpoint will not have the call, as many will not of one that is off.
+
+        Where that is wrong it costs current, as it did; to call it off for ever would cost the machine.
+        """
+        if (
+            record.reason is not Reason.ON_DEADLINE
+            or getattr(outcome, "reason", None) is not Reason.BAD_REQUEST
+        ):
+            return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
+        told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
+        node = self._by.node(switch.name)
+        return told != "on" and (node is None or not node.ready) and self._same_wish(record) is not None
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
         """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.

@@ -16,12 +16,10 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
 from controller.domain.switching import DAY, Power, Switch, Switched
-from controller.fleet.switching.aftermath import DARK, called, dated, may_fall, rebooted
+from controller.fleet.switching.aftermath import DARK, called, dated, kept, may_fall, rebooted
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.usable import lacking
 
-# A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
-PATIENCE = 120.0
 # On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
 SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
 # Why a machine that is on is of no use.
@@ -96,7 +94,7 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
         case Power.ON:
             return _on(record, seen, switch, limits, now)
         case Power.FALLING:
-            return _falling(record, seen, switch, now)
+            return _falling(record, seen, switch, limits, now)
         case _:
             return record
 
@@ -193,13 +191,7 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
             return replace(record, down_at=now)
         # It may be cut off from the network and hard at work: it is believed to be off, and nothing is done to it.
         if now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
-            return replace(
-                off(record, now),
-                rose_at=0.0,
-                hand_until=now + switch.left_alone,
-                reason=Reason.SWITCHED_BY_HAND,
-                note="somebody else switched it off, or it failed",
-            )
+            return _off_by_hand(record, switch, now)
         return record
     if record.down_at:
         record = replace(record, down_at=0.0)
@@ -216,14 +208,21 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
     return record
 
 
-def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switched:
-    if seen.up:
+def _falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    # It failed, and every call was refused, or none was made yet: what changes now nobody here has done.
+    left = record.reason in USELESS and not (record.called_at or record.acked_at or record.unsure)
+    if seen.up and seen.node is not None:
         record = replace(record, down_at=0.0) if record.down_at else record
+        if left and not lacking(seen.promised, seen.node):
+            return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
         if not record.called_at or now <= record.called_at + switch.off_within:
             return record
         return _called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
+    was_up = left and record.reason is not Reason.ON_DEADLINE
+    if was_up and not switch.asked and now >= record.down_at + limits.ready:
+        return _off_by_hand(record, switch, now)
     # Then it is, whoever did it: calls that are refused change nothing.
     is_told = switch.asked and seen.told == "off"
     if now < record.down_at + DARK or not (record.called_at or is_told):
@@ -240,6 +239,16 @@ def _falling(record: Switched, seen: Seen, switch: Switch, now: float) -> Switch
     if record.reason in USELESS:
         return record  # why is told until it is tried again
     return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
+
+
+def _off_by_hand(record: Switched, switch: Switch, now: float) -> Switched:
+    return replace(
+        off(record, now),
+        rose_at=0.0,
+        hand_until=now + switch.left_alone,
+        reason=Reason.SWITCHED_BY_HAND,
+        note="somebody else switched it off, or it failed",
+    )
 
 
 def _called_in_vain(record: Switched) -> Switched:
@@ -301,21 +310,3 @@ def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note
 
 def pause_after(failures: int, limits: Deadlines) -> float:
     return min(limits.backoff_most, limits.backoff_first * 2.0 ** min(failures - 1, 16))
-
-
-def taint_wanted(record: Switched, seen: Seen, now: float) -> bool | None:
-    """Whether our hard taint belongs on its Node; None: it stays as it is.
-
-    It stays until the machine is of use: between the call that switches it off and the Node that is not Ready any
-    more pods would be bound there. A Node that is Ready and shows no GPU at all takes no GPU pod either; there the
-    taint gives way after a while, because the pods that bring the GPUs may not tolerate it.
-    """
-    if may_fall(record, now) or record.power in (Power.OFF, Power.FALLING):
-        return True
-    if record.power is Power.ON:
-        return False
-    if record.power is Power.RISING and seen.node is not None and seen.up and record.node_ready_at:
-        shown = any(seen.node.allocatable.get(name, 0) for name in seen.promised)
-        if not shown and now >= record.node_ready_at + PATIENCE:
-            return False
-    return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched
+from controller.fleet.ledger import LedgerError
 from controller.fleet.switching.life import pause_after
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded
@@ -41,10 +42,14 @@ class Rising:
             if not self._by.may_spend():
                 raise Grounded
             call, sure, now = record.call, not record.unsure, self._by.clock()
-            # Written first: after a crash nobody could say whether it was made.
-            await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
-            if not self._by.may_spend():
-                raise Grounded
+            try:
+                # Written first: after a crash nobody could say whether it was made.
+                await self._by.change(switch, tries=record.tries + 1, called_at=now, rose_at=now, unsure=True)
+                if not self._by.may_spend():
+                    raise Grounded
+            except (LedgerError, Grounded):
+                self._not_made(record)
+                raise
             here = self._by.record_in(name, Power.RISING)
             if here is None or here.call != call:
                 return  # nobody would ever call it off again
@@ -68,6 +73,18 @@ class Rising:
                 return  # it may have had an effect: what the Node shows decides, and at last the deadline
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _not_made(self, before: Switched) -> None:
+        """The call that was to be written down was not made, and counts as none."""
+        here = self._by.record_in(before.name, Power.RISING)
+        if here is not None and here.call == before.call:
+            self._by.ledger.change_switched(
+                before.name,
+                tries=before.tries,
+                called_at=before.called_at,
+                rose_at=before.rose_at,
+                unsure=before.unsure,
+            )
 
     async def _give_up(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
         """No call had any effect: others may take its pods."""

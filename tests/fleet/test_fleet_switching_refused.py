@@ -1,0 +1,156 @@
+"""A failed machine whose calls to switch it off are refused: its state is known in the end, and nobody's hand is fought."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.domain.policy import Deadlines
+from controller.domain.reason import Reason
+from controller.domain.switching import Fall, Power, Switched
+from controller.fleet.switching.life import Seen, step
+from tests.fleet.fakes import make_node
+from tests.fleet.power import Cabinet, Operator, switch
+
+LONG = 4000.0
+
+
+async def _never_came(world: Cabinet, **box: Any) -> Operator:
+    """It was called on and never showed that; the call that switches it off is answered 4xx."""
+    world.room.add("w1", 1, boots=False, **box)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    world.room.faults["w1"] = ["nothing"]
+    world.room.usually = "refused"
+    await world.wait_for(operator, "w1", Power.FALLING)
+    return operator
+
+
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_is_off_already_and_refuses_to_go_off_is_tried_again_later(
+    node: bool, asked: bool
+) -> None:
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0, asked=asked))
+    world.room.answers = False
+    operator = await _never_came(world, node=node)
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    record = operator.record("w1")
+    assert record.reason is Reason.ON_DEADLINE
+    assert "cannot be switched off" in record.note
+    assert record.refused_until
+    world.room.usually = "ok"
+    world.room.boxes["w1"].boots = True
+    world.town.work = 1e5
+    await world.wait_for(operator, "w1", Power.ON, within=LONG)
+
+
+async def test_one_that_says_that_it_is_on_is_called_off_until_it_goes() -> None:
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0, asked=True))
+    operator = await _never_came(world)
+    world.room.boxes["w1"].power = "on"
+    calls = len(world.room.calls)
+    await world.run(operator, LONG)
+    assert operator.power("w1") is Power.FALLING
+    assert len(world.room.calls) > calls + 3
+
+
+async def test_one_whose_power_server_is_away_is_called_off_when_that_is_back() -> None:
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0))
+    operator = await _never_came(world)
+    world.room.boxes["w1"].power = "booting"  # its call acted late; it hangs, and takes current
+    world.room.usually = "away"
+    pods = world.town.pods
+    pods.pop("default/train")
+    await world.run(operator, 1000)
+    assert operator.power("w1") is Power.FALLING
+    world.room.usually = "ok"
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    assert world.room.boxes["w1"].power in ("stopping", "off")
+
+
+async def _lost_its_gpus(world: Cabinet) -> Operator:
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    box.gpus_come = False
+    node = world.town.nodes["w1"]
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 0})
+    world.room.usually = "refused"
+    await world.wait_for(operator, "w1", Power.FALLING, within=LONG)
+    while not world.room.wishes(False):
+        await world.run(operator, 5)
+    await world.run(operator, 60)
+    assert operator.power("w1") is Power.FALLING
+    return operator
+
+
+async def test_one_that_a_person_switches_off_is_off_and_left_alone() -> None:
+    world = Cabinet(switch("w1", 1))
+    operator = await _lost_its_gpus(world)
+    world.room.press("w1", False)
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    record = operator.record("w1")
+    assert record.reason is Reason.SWITCHED_BY_HAND
+    assert record.hand_until > world.time.now
+    calls = len(world.room.calls)
+    world.town.add_pod("train")
+    await world.run(operator, 600)
+    assert len(world.room.calls) == calls
+
+
+@pytest.mark.parametrize("away", [60.0, 900.0])
+async def test_one_that_a_person_mends_and_switches_on_again_is_not_fought(away: float) -> None:
+    world = Cabinet(switch("w1", 1))
+    operator = await _lost_its_gpus(world)
+    calls = len(world.room.calls)
+    world.room.press("w1", False)
+    await world.run(operator, away)
+    world.room.boxes["w1"].gpus_come = True
+    world.room.press("w1", True)
+    calls = len(world.room.calls)
+    world.room.usually = "ok"
+    await world.wait_for(operator, "w1", Power.ON, within=600)
+    assert len(world.room.calls) == calls
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    await world.run(operator, 1200)
+    assert world.room.broken == []
+    assert len(world.room.calls) == calls
+
+
+def _refused(**more: Any) -> Switched:
+    """Every call of it was refused, and none is under way."""
+    values: dict[str, Any] = {"reason": Reason.GPU_LOST, "call": "c", "wanted_at": 500.0, "on_since": 100.0}
+    return Switched(name="w1", power=Power.FALLING, **(values | more))
+
+
+def _step(record: Switched, now: float, **seen: Any) -> Switched:
+    return step(record, Seen(promised={"nvidia.com/gpu": 1}, **seen), switch("w1", 1), Deadlines(), now)
+
+
+def test_a_failed_machine_whose_gpus_are_back_is_of_use_where_no_call_can_end_it() -> None:
+    node = make_node("w1", 0.0, gpus=1)
+    assert _step(_refused(), 2000.0, node=node).power is Power.RISING
+    assert _step(_refused(reason=Reason.ON_DEADLINE, on_since=0.0), 2000.0, node=node).power is Power.RISING
+    gone = _step(_refused(called_at=1990.0, unsure=True), 2000.0, node=node)
+    assert gone.power is Power.FALLING
+    acked = _step(_refused(called_at=1990.0, acked_at=1991.0), 2000.0, node=node)
+    assert acked.power is Power.FALLING
+    earlier = _step(_refused(fall=Fall(since=1900.0, until=2500.0, lost=True)), 2000.0, node=node)
+    assert earlier.power is Power.RISING
+    assert _step(earlier, 2400.0, node=node).power is Power.RISING  # closed until no earlier call can end it
+
+
+def test_a_failed_machine_without_its_gpus_is_not_kept() -> None:
+    node = make_node("w1", 0.0, gpus=0)
+    assert _step(_refused(), 2000.0, node=node).power is Power.FALLING
+
+
+def test_silence_for_a_moment_is_no_hand_on_the_button() -> None:
+    limits = Deadlines()
+    assert _step(_refused(down_at=1000.0), 1000.0 + limits.ready - 1).power is Power.FALLING
+    assert _step(_refused(down_at=1000.0), 1000.0 + limits.ready + 1).power is Power.OFF
