@@ -75,7 +75,7 @@ def why_not(
         if not mine:
             others.append(f"pool {pool.name}: the catalogue offers nothing that it may buy")
         elif nearest is None or limit is not None or pool.name != nearest.pool.name:
-            words = _nearest(question, mine)[0].message
+            words = _nearest(question, mine, of_all=False)[0].message
             if words != whole.message:
                 others.append(f"pool {pool.name}: {words}")
     if len(others) > _POOLS:
@@ -84,9 +84,12 @@ def why_not(
 
 
 def _nearest(
-    question: Question, options: Sequence[Candidate], known: Stages | None = None
+    question: Question, options: Sequence[Candidate], known: Stages | None = None, *, of_all: bool = True
 ) -> tuple[Explanation, Candidate | None]:
-    """Of these candidates the one that comes closest, where one can be named, and what is in its way."""
+    """Of these candidates the one that comes closest, where one can be named, and what is in its way.
+
+    `of_all`: they are those of all pools, else of one, which is named beside what is told.
+    """
     snapshot, ask, template, board = question.snapshot, question.ask, question.template, question.board
     profile = question.profile
     gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
@@ -114,8 +117,7 @@ def _nearest(
     if furthest == _VOLUME and profile is not None:
         return _out_of_reach(profile), reached[0]
     if furthest == _GPUS:
-        every = len({candidate.pool.name for candidate in options}) == len(snapshot.policy.pools)
-        return _too_large(gpus, options, template, every), None
+        return _too_large(gpus, options, template, of_all)
     # What hinders is told of the smallest, whose number is the least to change; what is too small, of
     # the machine that comes closest.
     nearest = min(reached, key=_smallest if furthest != _RESOURCES else lambda c: _closest(ask, c, template))
@@ -237,15 +239,16 @@ def _words(question: Question, stage: int, candidate: Candidate, reached: Sequen
 
 
 def _too_large(
-    gpus: Resources, options: Sequence[Candidate], template: Template, every: bool = True
-) -> Explanation:
-    """`every`: of all pools, else of one."""
-    words = []
+    gpus: Resources, options: Sequence[Candidate], template: Template, every: bool
+) -> tuple[Explanation, Candidate | None]:
+    """`every`: of all pools, else of one. And the machine that is named, if any is."""
+    words, named = [], None
     who = "the pools" if every else "it"
     for name, units in sorted(gpus.items()):
         rooms = [(template(candidate).free.get(name, 0), candidate) for candidate in options]
         most, largest = max(rooms, key=lambda found: (found[0], found[1].offer.key, -found[1].pool_rank))
         if units > most and most:
+            named = largest
             words.append(
                 f"it needs {units} {name} on one machine; the largest machine that the pools may buy has {most} "
                 f"({largest.offer.type.name}, pool {largest.pool.name}): ask for at most {most}, or allow larger "
@@ -261,7 +264,5 @@ def _too_large(
                 else f"no machine of it has any {name}"
             )
     asked = " and ".join(f"{units} {name}" for name, units in sorted(gpus.items()))
-    return Explanation(
-        Reason.TOO_LARGE,
-        "; ".join(words) or f"no single machine that {who} may buy has {asked} at once",
-    )
+    told = "; ".join(words) or f"no single machine that {who} may buy has {asked} at once"
+    return Explanation(Reason.TOO_LARGE, told), named

@@ -277,6 +277,16 @@ def test_a_pool_for_which_nothing_is_sold_is_named_and_many_pools_are_counted() 
     assert words[-1].endswith("; 2 more pools do not help either")
 
 
+def test_beside_a_pool_for_which_nothing_is_sold_the_largest_machine_of_all_is_told() -> None:
+    pools = (pool("a", max_gpus=2), pool("none", gpu_models=("B300",)))
+    told = why(pods=(pod(gpus=4),), policy=policy(*pools)).message
+    assert told.startswith(
+        "it needs 4 nvidia.com/gpu on one machine; the largest machine that the pools may buy has 2 (2A100.44V, pool a): "
+    )
+    slices = why(pods=(pod(gpus=0, requests={"nvidia.com/mig-1g.10gb": 1}),), policy=policy(*pools)).message
+    assert slices.startswith("it needs 1 nvidia.com/mig-1g.10gb; no machine that the pools may buy has any")
+
+
 def test_the_values_that_a_label_has_in_a_pool_are_told() -> None:
     told = why(
         offers=offers(A1, locations=("FIN-01", "FIN-03")),

@@ -162,7 +162,8 @@ class Reality:
                 phase = {"status": {"phase": "Succeeded" if kind == FINISHED else "Failed"}}
                 self._done(self.side.ask("PATCH", f"{path(manifest)}/status", phase, MERGE))
             case kind if kind == RESIZED:
-                status = {"status": json.loads(manifest["metadata"]["annotations"][STATUS])}
+                said = manifest["metadata"]["annotations"].get(STATUS, "{}")  # which shrinking may take away
+                status = {"status": json.loads(said)}
                 self._done(self.side.ask("PATCH", f"{path(manifest)}/status", status, MERGE))
         return made
 

@@ -14,7 +14,7 @@ from controller.sandbox.cluster.resources import BY_NAME
 from controller.sandbox.cluster.scheduler import Scheduler
 from controller.sandbox.cluster.store import Store
 from tests.e2e.controlplane.differential.compared import Both, Comparison
-from tests.e2e.controlplane.differential.worlds import Case, Json
+from tests.e2e.controlplane.differential.worlds import RESIZED, Case, Json, state
 
 GROUPS = {"storageclasses": "storage.k8s.io", "csinodes": "storage.k8s.io"}
 
@@ -33,11 +33,22 @@ def expected(listed: Mapping[str, Sequence[Json]], pod: Json) -> frozenset[str]:
 
 
 class Sandboxed(Comparison):
-    """Without tolerations that compare numbers: the sandbox's API refuses them, as that of a usual cluster does."""
+    """Without tolerations that compare numbers: the sandbox's API refuses them, as that of a usual cluster does.
+
+    And without pods that are being resized: no kubelet of the sandbox resizes any.
+    """
 
     def both(self, case: Case) -> Both:
         spec = dict(case.pod["spec"])
         known = [each for each in spec.get("tolerations", ()) if each.get("operator") not in ("Gt", "Lt")]
         if "tolerations" in spec:
             spec["tolerations"] = known
-        return super().both(replace(case, pod={**case.pod, "spec": spec}))
+        pods = tuple(map(_as_it_was, case.world.pods))
+        world = replace(case.world, pods=pods)
+        return super().both(replace(case, world=world, pod={**case.pod, "spec": spec}))
+
+
+def _as_it_was(pod: Json) -> Json:
+    if state(pod) != RESIZED:
+        return pod
+    return {**pod, "metadata": {k: v for k, v in pod["metadata"].items() if k != "annotations"}}
