@@ -157,8 +157,7 @@ class Switchboard:
         now = self._clock()
         for name in self._left():
             self._forget(name, now)
-        waiting = {pod.key for pod in self._view.waiting_pods()}
-        wanted = waiting if not self._freed(waiting) else frozenset()
+        wanted = self._wanted()
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -194,13 +193,15 @@ class Switchboard:
         if not (self.turning.marked(node) or starts or self.turning.running(name)):
             self._ledger.drop_switched(name)
 
-    def _freed(self, waiting: Set[str]) -> bool:
-        """Whether some machine that comes has room for others than it was called for."""
+    def _wanted(self) -> Set[str]:
+        """The pods that wait for a machine; none where one that comes has become free, so that all is planned anew."""
+        coming = [one for one in self._ledger.switched.values() if one.power is Power.RISING and one.pods]
+        waiting = {pod.key for pod in self._view.waiting_pods()} if coming else set()
         found = False
-        for record in list(self._ledger.switched.values()):
+        for record in coming:
             after = freed(record, waiting, {pod.key for pod in self._view.pods_on(record.name)})
             found = self._ledger.put_switched(after) or found
-        return found
+        return waiting if not found else frozenset()
 
     def _noticed(self, switch: Switch, before: Switched, after: Switched) -> None:
         if after.power is before.power and after.reason is before.reason:
