@@ -71,7 +71,10 @@ class Reload:
         """Look for changes until cancelled."""
         while True:
             await self._sleep(self._program.loaded.settings.timing.reload.total_seconds())
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # nobody else would ever look again
+                log.exception("unexpected error while looking for other settings")
 
     async def look(self) -> str:
         """Read what changed; whether it was applied or refused."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller.app import reload as reloading
 from controller.app.exits import Ends
 from controller.app.reload import APPLIED, REFUSED, SAME, Reload, mark
 from controller.cli import running
@@ -192,3 +193,31 @@ def test_the_command_remembers_what_it_read_before_it_starts(
         Given(str(file)), listen=":0", dry_run=True, once=False, log_level="error", log_format="text"
     )
     assert before in found
+
+
+async def test_a_look_that_fails_unexpectedly_is_not_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process at the end of its threads cannot look for a moment."""
+    world, looks = Watched(tmp_path), 0
+    real = reloading.mark
+
+    def fails_first(files: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise RuntimeError("can't start new thread")
+        return real(files)
+
+    async def sleep(_seconds: float) -> None:
+        if looks > 3:
+            raise asyncio.CancelledError
+
+    timing = SimpleNamespace(reload=SimpleNamespace(total_seconds=lambda: 1.0))
+    world.reload._program.loaded.settings = SimpleNamespace(timing=timing)
+    world.reload._sleep = sleep
+    world.file.write_text("2")
+    monkeypatch.setattr(reloading, "mark", fails_first)
+    with pytest.raises(asyncio.CancelledError):
+        await world.reload.run()
+    assert world.taken == ["2"]

@@ -380,3 +380,59 @@ def test_a_failed_machine_whose_calls_are_refused_is_off_where_its_endpoint_says
     record = Switched(name="w1", power=Power.FALLING, call="c", reason=Reason.GPU_LOST, down_at=1000.0)
     after = step(record, Seen(node=None, told=told), switch("w1", 1, asked=True), Deadlines(), 2000.0)
     assert (after.power is Power.OFF) is (told == "off")
+
+
+async def test_a_wish_that_reached_nobody_yet_is_thought_over_when_a_machine_that_comes_is_free() -> None:
+    """Two pods, two machines; one endpoint is away, and the other's pod goes: one machine is enough."""
+    world = Cabinet(switch("w1", 1), switch("w2", 1))
+    world.room.add("w1", 1)
+    world.room.add("w2", 1)
+    operator = world.begin()
+    await world.run(operator, 10)
+    first = world.town.add_pod("first")
+    second = world.town.add_pod("second")
+    world.room.faults["w2"] = ["away"] * 3
+    await world.run(operator, 5, step=1.0)
+    assert {operator.power(name) for name in ("w1", "w2")} == {Power.RISING}
+    served = operator.record("w1").pods
+    world.room.calls.clear()
+    del world.town.pods[first.key if served == (first.key,) else second.key]
+    world.town.work = 1e5
+    await world.run(operator, 300, step=1.0)
+    assert [call for call in world.room.calls if call.name == "w2" and call.met == "ok"] == []
+    assert operator.power("w2") is Power.OFF
+    (left,) = world.town.pods.values()
+    assert left.node == "w1"
+
+
+async def test_a_wish_is_not_given_up_for_a_machine_that_its_pod_cannot_use() -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 2))
+    world.room.add("w1", 1)
+    world.room.add("w2", 2)
+    operator = world.begin()
+    await world.run(operator, 10)
+    first = world.town.add_pod("first")
+    world.town.add_pod("second", gpus=2)
+    world.room.faults["w2"] = ["away"] * 3
+    await world.run(operator, 5, step=1.0)
+    del world.town.pods[first.key]
+    world.town.work = 1e5
+    await world.run(operator, 300, step=1.0)
+    assert world.town.pods["default/second"].node == "w2"
+    assert len([call for call in world.room.calls if call.name == "w2"]) == 4
+
+
+async def test_a_machine_whose_endpoint_stays_away_is_given_up_although_others_get_free() -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 2), switch("w3", 4))
+    for name, gpus in (("w1", 1), ("w2", 2), ("w3", 4)):
+        world.room.add(name, gpus)
+    operator = world.begin()
+    await world.run(operator, 10)
+    first = world.town.add_pod("first")
+    world.town.add_pod("second", gpus=2)
+    world.room.faults["w2"] = ["away"] * 30
+    await world.run(operator, 5, step=1.0)
+    del world.town.pods[first.key]
+    world.town.work = 1e5
+    await world.run(operator, 400, step=1.0)
+    assert world.town.pods["default/second"].node == "w3"

@@ -21,6 +21,7 @@ import msgspec
 
 from controller.cloud.protocol import Send
 from controller.cloud.webhook.calls import Keys, Request, Target, outcome_of, power_of, to_ask, to_switch
+from controller.cloud.webhook.lookups import Lookups
 from controller.domain.outcome import Outcome, Refused, Unknown
 from controller.domain.reason import Reason
 
@@ -58,6 +59,7 @@ class HttpEndpoints:
         self._targets = targets
         self._sources = sources
         self._clock = clock
+        self._lookups = Lookups()
         self._contexts: dict[tuple[str, str, str], ssl.SSLContext] = {}
 
     async def prepare(self, machine: str, on: bool) -> Send:
@@ -73,7 +75,7 @@ class HttpEndpoints:
         async def send(key: str) -> Outcome:
             request = to_switch(target, on, key, keys, self._clock())
             try:
-                async with _sent(target, request, context) as answer:
+                async with _sent(target, request, context, self._lookups) as answer:
                     return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
             except _NOT_SENT as error:
                 return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
@@ -91,7 +93,7 @@ class HttpEndpoints:
         try:
             keys, context = await self._prepared(machine)
             request = to_ask(target, keys, self._clock())
-            async with _sent(target, request, context) as answer:
+            async with _sent(target, request, context, self._lookups) as answer:
                 if answer.status != 200:
                     log.info("status endpoint", extra={"machine": machine, "status": answer.status})
                     return ""
@@ -145,11 +147,11 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
 
 @asynccontextmanager
 async def _sent(
-    target: Target, request: Request, context: ssl.SSLContext | None
+    target: Target, request: Request, context: ssl.SSLContext | None, lookups: Lookups
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     way = target.way
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True),
+        connector=aiohttp.TCPConnector(force_close=True, resolver=lookups),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         middlewares=(_once,),
@@ -162,7 +164,10 @@ async def _sent(
         allow_redirects=False,
         ssl=context if context is not None else True,
         server_hostname=(way.server_name or None) if request.url.startswith("https") else None,
-        timeout=aiohttp.ClientTimeout(total=way.timeout, sock_connect=way.timeout * 0.8),
+        # Until there is a connection, which includes the look-up of its name, nothing was sent.
+        timeout=aiohttp.ClientTimeout(
+            total=way.timeout, connect=way.timeout * 0.8, sock_connect=way.timeout * 0.8
+        ),
     )
     async with session, call as answer:
         yield answer

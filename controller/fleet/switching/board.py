@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import Seen, first, off, step
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
+from controller.fleet.switching.wishes import freed, unless_pointless
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
@@ -156,6 +157,7 @@ class Switchboard:
         now = self._clock()
         for name in self._left():
             self._forget(name, now)
+        wanted = self._wanted()
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -163,7 +165,8 @@ class Switchboard:
                 if not self._view.synced:
                     continue
                 before = first(switch, seen, now)
-            after = step(self._unless_pointless(before, now), seen, switch, self.policy.deadlines, now)
+            still = unless_pointless(before, wanted, now)
+            after = step(still, seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
 
@@ -190,14 +193,15 @@ class Switchboard:
         if not (self.turning.marked(node) or starts or self.turning.running(name)):
             self._ledger.drop_switched(name)
 
-    def _unless_pointless(self, record: Switched, now: float) -> Switched:
-        """Nobody was called yet, and none of its pods waits any more: then nobody is called."""
-        called = record.called_at or record.unsure or record.node_ready_at
-        if record.power is not Power.RISING or not record.call or called or not record.pods:
-            return record
-        if any(pod.key in record.pods for pod in self._view.waiting_pods()):
-            return record
-        return replace(off(record, now), call="", off_since=record.off_since, ons=record.ons[:-1])
+    def _wanted(self) -> Set[str]:
+        """The pods that wait for a machine; none where one that comes has become free, so that all is planned anew."""
+        coming = [one for one in self._ledger.switched.values() if one.power is Power.RISING and one.pods]
+        waiting = {pod.key for pod in self._view.waiting_pods()} if coming else set()
+        found = False
+        for record in coming:
+            after = freed(record, waiting, {pod.key for pod in self._view.pods_on(record.name)})
+            found = self._ledger.put_switched(after) or found
+        return waiting if not found else frozenset()
 
     def _noticed(self, switch: Switch, before: Switched, after: Switched) -> None:
         if after.power is before.power and after.reason is before.reason:
