@@ -78,6 +78,7 @@ class Fleet:
         self.switchboard = switchboard
         self.ledger = ledger
         self.flights = flights
+        flights.heed(policy)
         self.refusals = refusals
         self._cloud = cloud
         self._view = view
@@ -101,6 +102,7 @@ class Fleet:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._policy = policy
+        self.flights.heed(policy)
         if self.switchboard is not None:
             self.switchboard.policy = policy
 

@@ -83,6 +83,11 @@ class Removal:
         """What keeps new pods off a machine that goes."""
         return self._taints[-1]
 
+    def is_paused(self, policy: Policy, machine: Machine) -> bool:
+        """By an annotation or the settings, also of its pool, or on its Node."""
+        picture = Snapshot(now=self._clock(), policy=policy)
+        return paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
+
     async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Ask the scheduler to prefer other nodes, then look again."""
         check()
@@ -183,9 +188,7 @@ class Removal:
 
         So does a pause, which that somebody knows nothing of; what failed or never joined goes all the same.
         """
-        picture = Snapshot(now=self._clock(), policy=policy)
-        held = paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
-        if held and machine.joined_at and not machine.failed:
+        if self.is_paused(policy, machine) and machine.joined_at and not machine.failed:
             raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
         off = await self._is_off(policy, machine)
         pods = await self._listed(machine)
