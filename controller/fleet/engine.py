@@ -30,13 +30,14 @@ from controller.fleet.due import due
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
-from controller.fleet.life import Seen, step
+from controller.fleet.life import Seen, is_lost, step
 from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
 from controller.fleet.switching.board import Switchboard
-from controller.fleet.usable import in_use
+from controller.fleet.usable import in_use, lacking
+from controller.planning.choice import clock
 from controller.planning.own import is_own
 
 log = logging.getLogger("gpu_autoscaler.fleet")
@@ -77,6 +78,7 @@ class Fleet:
         self.switchboard = switchboard
         self.ledger = ledger
         self.flights = flights
+        flights.heed(policy)
         self.refusals = refusals
         self._cloud = cloud
         self._view = view
@@ -100,6 +102,7 @@ class Fleet:
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._policy = policy
+        self.flights.heed(policy)
         if self.switchboard is not None:
             self.switchboard.policy = policy
 
@@ -285,13 +288,14 @@ class Fleet:
             self.flights.follow(self.policy, machine)
         switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()
         self.flights.idle_marks.follow({*(m.name for m in self.ledger.machines.values()), *switched})
+        lost = self._lost_gpus(steps, now)
         for _, after, seen in steps:
             if seen.node is not None:
                 self.flights.node_marks.dress(self.policy, after, seen.node)
                 self.flights.node_marks.close_off(
                     after,
                     seen.node,
-                    shut=self._takes_no_more(after),
+                    shut=self._takes_no_more(after) or after.intent in lost,
                     may_go=self.flights.may_yet_go(self.policy, after.intent),
                 )
                 self.flights.lift(after, over(after, seen.node))
@@ -398,6 +402,24 @@ class Fleet:
         return machine.phase.on_the_way or (
             machine.phase is Phase.READY and soon and (spot or not machine.pods)
         )
+
+    def _lost_gpus(self, steps: Sequence[tuple[Machine, Machine, Seen]], now: float) -> set[str]:
+        """Intents of busy machines that offer too little for so long that it is believed: nothing new is to run there.
+
+        Where many do at once, the fault is elsewhere.
+        """
+        lost = {}
+        for _, machine, seen in steps:
+            if is_lost(machine, self.policy.deadlines, now) and seen.node is not None:
+                lost[machine.intent] = replace(machine, reason=Reason.GPU_LOST)
+                what = ", ".join(lacking(seen.promised, seen.node))
+                self.reports[machine.name] = (
+                    f"the node of {machine.name} offers {what} since {clock(machine.gpus_lost_at)}; it is replaced "
+                    "once nothing uses its GPUs"
+                )
+        if brake([lost.get(machine.intent, machine) for _, machine, _ in steps]) is not None:
+            return set()
+        return {intent for intent, machine in lost.items() if not self._waiting_for(machine)}
 
     def _takes_no_more(self, machine: Machine) -> bool:
         """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""

@@ -118,6 +118,10 @@ class Flights:
             wake=wake,
         )
 
+    def heed(self, policy: Policy) -> None:
+        """What is in force from now on, also for removals that have begun."""
+        self._leaving.policy = policy
+
     # -- questions ------------------------------------------------------------------------------
 
     def launching(self, intent: str) -> bool:

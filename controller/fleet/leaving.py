@@ -75,6 +75,7 @@ class Leaving:
             check=self._check,
             closed=closed,
         )
+        self.policy: Policy | None = None  # as it is now: a removal may take long
         self.called_off: set[str] = set()  # names of machines that are wanted after all
         self._kept: dict[str, Reason] = {}  # why failed machines could not go yet, told once
 
@@ -91,8 +92,12 @@ class Leaving:
         if self._account.strange:
             raise NotYet(self._account.doubt, POLL)
 
-    def _wanted_gone(self, name: str) -> Callable[[], None]:
-        """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it."""
+    def _wanted_gone(self, machine: Machine) -> Callable[[], None]:
+        """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it.
+
+        Nor does it go once somebody has paused that, unless the cloud was asked for its end already.
+        """
+        name = machine.name
 
         def check() -> None:
             self._lead()
@@ -100,6 +105,10 @@ class Leaving:
                 raise CalledOff(Explanation(Reason.VANISHED, self._account.doubt))
             if name in self.called_off:
                 raise CalledOff(Explanation(Reason.NEEDED, "a waiting pod fits it"))
+            now_is = self._ledger.machines.get(machine.intent)
+            asked = now_is is not None and now_is.delete_at > 0
+            if self.policy is not None and not asked and self._removal.is_paused(self.policy, machine):
+                raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
 
         return check
 
@@ -124,10 +133,10 @@ class Leaving:
             return
         try:
             planned = replace(machine, moving=moving)
-            await self._removal.soften(policy, planned, self._wanted_gone(machine.name))
+            await self._removal.soften(policy, planned, self._wanted_gone(machine))
             if self._in(intent, Phase.READY) is None:
                 return
-            self._wanted_gone(machine.name)()
+            self._wanted_gone(machine)()
         except CalledOff as stop:
             await self._keep(intent, stop.why, moved=bool(moving))
             return
@@ -150,7 +159,7 @@ class Leaving:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
             return
-        wanted_gone = self._check if machine.failed else self._wanted_gone(machine.name)
+        wanted_gone = self._check if machine.failed else self._wanted_gone(machine)
         if machine.failed and machine.name in self._kept:
             self._check()
             machine = await self._move(intent, Phase.DRAINING, drain_at=self._clock())  # its grace begins now
@@ -285,7 +294,7 @@ class Leaving:
         if not carries_marks(policy.cluster_id, machine, instance):
             raise NotYet(f"instance {instance.id} does not carry the marks of {machine.name}", _MOST_POLL)
         await self._removal.last_look(policy, machine)
-        (self._check if machine.failed else self._wanted_gone(machine.name))()
+        (self._check if machine.failed else self._wanted_gone(machine))()
         outcome = await self._removal.delete(instance, machine.disks)
         if _is_done(outcome):
             self._ledger.change(machine.intent, delete_at=self._clock())

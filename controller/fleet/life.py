@@ -282,6 +282,12 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
     return machine
 
 
+def is_lost(machine: Machine, limits: Deadlines, now: float) -> bool:
+    """Whether some of its GPUs are gone for longer than any restart of a plug-in takes."""
+    lost = machine.phase is Phase.READY and machine.gpus_lost_at > 0
+    return lost and now > machine.gpus_lost_at + limits.gpu_lost
+
+
 def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
     if machine.stopped_at:
@@ -307,7 +313,7 @@ def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machi
     if not machine.gpus_lost_at:
         return replace(machine, gpus_lost_at=now)
     busy = any(in_use(pod, seen.declared) for pod in seen.pods)
-    if now > machine.gpus_lost_at + limits.gpu_lost and not busy:
+    if is_lost(machine, limits, now) and not busy:
         return replace(
             machine,
             phase=Phase.DRAINING,

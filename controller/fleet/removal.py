@@ -23,7 +23,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
-from controller.fleet.identity import node_for
+from controller.fleet.identity import claims, node_for
 from controller.fleet.tasks import NotYet
 from controller.planning.consolidation import OFF
 from controller.planning.lost import is_due, kept_though_off
@@ -83,11 +83,16 @@ class Removal:
         """What keeps new pods off a machine that goes."""
         return self._taints[-1]
 
+    def is_paused(self, policy: Policy, machine: Machine) -> bool:
+        """By an annotation or the settings, also of its pool, or on its Node."""
+        picture = Snapshot(now=self._clock(), policy=policy)
+        return paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
+
     async def soften(self, policy: Policy, machine: Machine, check: Check) -> None:
         """Ask the scheduler to prefer other nodes, then look again."""
         check()
         await self._writer.taint(machine.name, add=(SOFT,))
-        self._refuse(policy, machine, self._view.pods_on(machine.name), self._view.budgets())
+        self._refuse(policy, machine, self._watched(machine), self._view.budgets())
 
     async def close(self, machine: Machine) -> None:
         """No new pods from now on."""
@@ -98,8 +103,9 @@ class Removal:
         """At one that was closed before, as far as is watched. Raises CalledOff where work still keeps it."""
         node = self._view.node(machine.name)
         closed = node is not None and node.has_taint(self.closing.key, self.closing.effect)
+        closed = closed or len(self._names(machine)) > 1  # Nodes of other names are nobody's to close
         if closed and not is_due(machine, policy.deadlines, self._clock()):
-            self._refuse(policy, machine, self._view.pods_on(machine.name))
+            self._refuse(policy, machine, self._watched(machine))
 
     async def drain(self, policy: Policy, machine: Machine, check: Check, waits: Waits) -> None:
         """Keep new pods away and let the others leave. The grace counts from the drain's first start."""
@@ -121,7 +127,7 @@ class Removal:
                 return  # nobody is there whom an eviction would reach
             if machine.reason is Reason.STOPPED:
                 raise CalledOff(NOT_OFF)
-            pods = self._view.pods_on(machine.name)
+            pods = self._watched(machine)
             self._refuse(policy, machine, pods)
             leaving = [pod for pod in pods if self._waited_for(policy, machine, pod)]
             if not leaving:
@@ -163,7 +169,7 @@ class Removal:
         On a machine that was drained a pod that should have left is one that the watch had not shown yet.
         """
         off = drained and await self._is_off(policy, machine)
-        pods = await self._writer.list_pods_on(machine.name)
+        pods = await self._listed(machine)
         if off:
             self._refuse_off(policy, machine, pods)
             return
@@ -182,16 +188,26 @@ class Removal:
 
         So does a pause, which that somebody knows nothing of; what failed or never joined goes all the same.
         """
-        picture = Snapshot(now=self._clock(), policy=policy)
-        held = paused(picture, self._view.node(machine.name), "scale-down", machine.pool)
-        if held and machine.joined_at and not machine.failed:
+        if self.is_paused(policy, machine) and machine.joined_at and not machine.failed:
             raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
         off = await self._is_off(policy, machine)
-        pods = await self._writer.list_pods_on(machine.name)
+        pods = await self._listed(machine)
         if off:
             self._refuse_off(policy, machine, pods)
         else:
             self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
+
+    def _names(self, machine: Machine) -> tuple[str, ...]:
+        """Its own, and those of other Nodes that say that they are it (a kubelet's own idea of its name, two of them):
+        whoever is right, work there is work."""
+        nodes = self._view.nodes()
+        return (machine.name, *sorted(n.name for n in nodes if n.name != machine.name and claims(n, machine)))
+
+    def _watched(self, machine: Machine) -> list[Pod]:
+        return [pod for name in self._names(machine) for pod in self._view.pods_on(name)]
+
+    async def _listed(self, machine: Machine) -> list[Pod]:
+        return [pod for name in self._names(machine) for pod in await self._writer.list_pods_on(name)]
 
     async def _is_off(self, policy: Policy, machine: Machine) -> bool:
         """Whether nothing can run there: the cloud has said for long that it is off, and says so now when asked for

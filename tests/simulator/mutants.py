@@ -41,6 +41,7 @@ ORDER, REMOVAL = "it dies around the order", "it dies around the removal"
 PLAIN, DELETE = "nothing goes wrong", "the delete gets lost"
 PHASE = "it dies when its ledger says"
 NEVER, LEASE = "the machine never becomes usable", "the lease is lost to another"
+OUTAGE = "no machine becomes usable for longer than two are bought in vain"
 HAND, NODES = "somebody deletes it by hand", "a node flaps, is forgotten, comes back"
 
 MUTANTS = [
@@ -117,6 +118,11 @@ MUTANTS = [
         "if now > machine.ordered_at + limits.launch:", "if False:", (NEVER,), "tests/fleet/test_fleet_life.py"),
     Mutant("a machine that never joins is waited for", "controller.fleet.life",
         "if now > machine.running_at + limits.join:", "if False:", (NEVER,), "tests/fleet/test_fleet_life.py"),
+    Mutant("pods whose machines never became usable are given up for ever", "controller.planning.another_try",
+        "        let |= {one.ask.pod.key for one in unit.held}\n", "", (OUTAGE,)),
+    Mutant("what never became usable is bought again at once", "controller.planning.another_try",
+        "return last + pause if 0 <= snapshot.now - last < pause else None", "return None",
+        tests="tests/fleet/test_fleet_another_try.py"),
     Mutant("a machine found by its marks is not adopted", "controller.fleet.engine",
         "        found = self._sightings.unknown(self.ledger.machines)\n", "        return False\n        found = self._sightings.unknown(self.ledger.machines)\n", ("an order arrives late", LIES),
         "tests/fleet/test_fleet_restart.py"),
