@@ -25,7 +25,7 @@ from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
 from controller.domain.cloudhealth import CloudHealth
 from controller.domain.plan import Plan, Snapshot
-from controller.domain.policy import Policy
+from controller.domain.policy import RETIRE, Policy
 from controller.fleet.engine import Fleet
 from controller.fleet.ledger import LedgerError
 from controller.planning.planner import plan as make_plan
@@ -73,7 +73,9 @@ class Loop:
         cloud_health: Callable[[], CloudHealth] = CloudHealth,
         decide: Callable[[Snapshot], Plan] = make_plan,
         dry_run: bool = False,
+        retires: bool = True,
     ) -> None:
+        """`retires`: whether everything goes when people ask for it; whoever else decides would buy it again."""
         self.policy = policy
         self.fleet = fleet
         self.plan = Plan()
@@ -96,6 +98,7 @@ class Loop:
         self._notice = Notice(writer, monotonic, deployment_notes)
         self._cloud_health = cloud_health
         self._dry_run = dry_run
+        self._retires = retires
         self._problems: dict[str, str] = {}
         self._rebuild_at = 0.0
 
@@ -341,8 +344,19 @@ class Loop:
         self.problem("pause", told)
         asked = {wish for wish in wishes if wish in _PAUSES and wish}
         wish = "all" if "all" in asked or len(asked) > 1 else "".join(asked)
-        if wish != self.policy.pause:
-            log.info("pause changed", extra={"pause": wish or "none"})
-            self.policy = msgspec.structs.replace(self.policy, pause=wish)
+        retire = self._heed_end()
+        if (wish, retire) != (self.policy.pause, self.policy.retire):
+            log.info("pause changed", extra={"pause": wish or "none", "retire": retire or "none"})
+            self.policy = msgspec.structs.replace(self.policy, pause=wish, retire=retire)
             self.fleet.policy = self.policy
             self._window.note()
+
+    def _heed_end(self) -> str:
+        """The annotation on the status ConfigMap that everything is to go."""
+        wish, told = self._notice.retire, None
+        if wish and wish not in RETIRE:
+            told = f"annotation {names.RETIRE}={wish}: expected {', '.join(RETIRE)}; ignored"
+        elif wish and not self._retires:
+            told = f"annotation {names.RETIRE}={wish}: ignored, because cluster-autoscaler decides on sizes"
+        self.problem("retire", told)
+        return wish if wish and told is None else ""

@@ -25,6 +25,7 @@ class Notice:
         self._monotonic = monotonic
         self._deployment_notes = deployment_notes
         self._looked = float("-inf")
+        self.retire = ""  # the wish that everything goes, as it stood there when the wishes were read
         self._version: str | None = None
         self._text: str | None = None  # as it stands there
 
@@ -39,6 +40,7 @@ class Notice:
         self._version = stored.version if stored else None
         self._text = stored.data.get(names.STATUS_KEY) if stored else None
         wishes = [stored.annotations.get(names.PAUSE, "") if stored else ""]
+        self.retire = stored.annotations.get(names.RETIRE, "") if stored else ""
         if self._deployment_notes is not None:
             wishes.append((await self._deployment_notes()).get(names.PAUSE, ""))
         self._looked = self._monotonic()

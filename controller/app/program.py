@@ -182,6 +182,7 @@ class Program:
             cloud_health=cloud.health,
             decide=make_plan if driver is None else driver.decide,
             dry_run=dry_run,
+            retires=driver is None,
         )
         self.server = Server(
             metrics=self.metrics, health=self.health, ready=self._not_ready, status=self.loop.status
@@ -265,7 +266,7 @@ class Program:
     ) -> None:
         """Other settings are in force from now on; what is under way ends as it was begun."""
         policy = self.driver.shaped(policy) if self.driver is not None else policy
-        policy = replace(policy, pause=self.loop.policy.pause)
+        policy = replace(policy, pause=self.loop.policy.pause, retire=self.loop.policy.retire)
         timing = _timing(loaded)
         self.loaded, self.policy = loaded, policy
         self._joiner.change(entries)

@@ -46,6 +46,7 @@ from controller.config.policy import to_policy
 from controller.config.settings import Settings
 from controller.domain.cloudthings import Offer
 from controller.domain.plan import Snapshot
+from controller.domain.policy import RETIRE
 from controller.domain.quantity import to_kubernetes
 
 __all__ = ["KEYS", "SnapshotError", "from_json", "read", "to_json", "write"]
@@ -63,7 +64,7 @@ KEYS = frozenset(
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
         "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
-        "scripts_free", "spent_this_month", "unreadable", "pause", "disappointed", "given_up", "tried", "in_vain",
+        "scripts_free", "spent_this_month", "unreadable", "pause", "retire", "disappointed", "given_up", "tried", "in_vain",
         "own",
     }
 )  # fmt: skip
@@ -97,6 +98,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         "scripts_free": snapshot.scripts_free,
         "spent_this_month": str(snapshot.spent_this_month),
         "pause": snapshot.policy.pause,
+        "retire": snapshot.policy.retire,
         "disappointed": {pod: list(found) for pod, found in snapshot.disappointed.items()},
         "given_up": {pod: dict(found) for pod, found in snapshot.given_up.items()},
         "tried": {sort: msgspec.to_builtins(found) for sort, found in snapshot.tried.items()},
@@ -122,6 +124,9 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
     pause, spent = data.get("pause"), data.get("spent_this_month")
     if pause not in (None, "", "scale-up", "scale-down", "all"):
         raise SnapshotError(f"pause: {shown(pause)}; expected scale-up, scale-down or all")
+    retire = data.get("retire")
+    if retire not in (None, "", *RETIRE):
+        raise SnapshotError(f"retire: {shown(retire)}; expected {', '.join(RETIRE)}")
     policy = to_policy(settings, cluster_id="snapshot")
     decoder = Strict()
     pods = _unique(data, "pods", named(decoder.pod), lambda pod: (pod.namespace, pod.name))
@@ -131,7 +136,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
     machines = _unique(data, "machines", machine, lambda machine: (machine.name,))
     return Snapshot(
         now=time_of_picture(data.get("now")),
-        policy=msgspec.structs.replace(policy, pause=pause or ""),
+        policy=msgspec.structs.replace(policy, pause=pause or "", retire=retire or ""),
         pods=pods,
         nodes=_unique(data, "nodes", named(decoder.node), lambda node: (node.name,)),
         daemonsets=_unique(data, "daemonsets", named(decoder.daemon_set), lambda d: (d.namespace, d.name)),

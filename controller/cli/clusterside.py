@@ -7,9 +7,11 @@ a machine is in use. A cluster that is named and does not answer is no dead one:
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,12 +19,12 @@ from controller.app.exits import Ends
 from controller.app.parts import Now, cluster_id_of, make_connection
 from controller.cluster.connection import Connection
 from controller.cluster.protocol import ClusterError
-from controller.cluster.writer import ClusterWriter
+from controller.cluster.writer import MERGE, ClusterWriter
 from controller.config.policy import to_policy
 from controller.config.settings import Settings
 from controller.domain import names
 from controller.domain.machine import Phase
-from controller.fleet.book import KEY, LedgerError, parse
+from controller.fleet.book import KEY, Book, LedgerError, parse
 from controller.fleet.orphans import Living
 from controller.fleet.usable import in_use
 
@@ -59,6 +61,7 @@ class ClusterSide:
         self._connection = connection
         self._writer: ClusterWriter | None = None
         self._lease = ""
+        self._namespace = ""
         self._declared: frozenset[str] = frozenset()
 
     async def close(self) -> None:
@@ -95,11 +98,76 @@ class ClusterSide:
                 return True
         return False
 
+    async def annotate_status(self, changes: Mapping[str, str | None]) -> bool:
+        """On the status ConfigMap, for the controller to heed. False: no controller has ever led there."""
+        if self._connection is None:
+            return False
+        path = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        meta = {"annotations": {key: value for key, value in changes.items() if value is not None}}
+        body = {"kind": "ConfigMap", "metadata": {"name": names.STATUS_CONFIGMAP} | meta}
+        for attempt in (1, 2):
+            try:
+                await self._connection.request(
+                    "PATCH", f"{path}/{names.STATUS_CONFIGMAP}",
+                    body={"metadata": {"annotations": dict(changes)}}, content_type=MERGE,
+                )  # fmt: skip
+                return True
+            except ClusterError as error:
+                if error.kind != "not_found" or attempt == 2:
+                    raise
+            if not self.holder:
+                return False
+            try:  # it has just begun to lead, and has told nothing yet
+                await self._connection.request("POST", path, body=body)
+                return True
+            except ClusterError as error:
+                if error.kind != "conflict":
+                    raise
+        return False
+
+    async def machines(self) -> list[dict[str, Any]]:
+        """Those that the ledger has not seen end, with what the status says of them. Raises LedgerError."""
+        book = await self._read_book()
+        status = await self._status()
+        told = {str(row.get("name")): row for row in status.get("machines", ())}
+        return [
+            {
+                "name": machine.name,
+                "phase": machine.phase.value,
+                "code": told.get(machine.name, {}).get("code", ""),
+                "message": told.get(machine.name, {}).get("message", ""),
+            }
+            for machine in sorted(book.machines if book else (), key=lambda m: m.name)
+            if machine.phase is not Phase.TOMBSTONE
+        ]
+
+    async def heeds_retirement(self) -> bool:
+        return bool((await self._status()).get("retiring"))
+
+    async def why_not_heeded(self) -> str:
+        """As its status says it."""
+        problems = (await self._status()).get("problems", ())
+        said = next((str(words) for words in problems if names.RETIRE in str(words)), "")
+        return said or "the controller has not taken up the wish; its log and its status say more"
+
+    async def _status(self) -> dict[str, Any]:
+        stored = await self._writer.read_config_map(names.STATUS_CONFIGMAP) if self._writer else None
+        try:
+            found = json.loads(stored.data.get(names.STATUS_KEY, "{}")) if stored else {}
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    async def _read_book(self) -> Book | None:
+        stored = await self._writer.read_config_map(names.LEDGER_CONFIGMAP) if self._writer else None
+        return parse(stored.data, self.living.cluster_id) if stored else None
+
     async def _learn(self, settings: Settings, wanted: str) -> None:
         connection = self._connection
         if connection is None:
             return
         now = Now()
+        self._namespace = settings.namespace
         self._writer = ClusterWriter(
             connection, namespace=settings.namespace, wall=now.wall, sleep=now.sleep, rng=now.rng
         )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from controller.app.exits import CONFIGURATION, Ends
-from controller.config.dialects.choosing import AUTO
+from controller.config.dialects.choosing import AUTO, CONFIGURATIONS
 from controller.config.dialects.flags import Flags, parse_flags
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load
@@ -39,6 +39,11 @@ class Given:
         except ConfigError as error:
             lines = str(error).splitlines()
             raise Ends(CONFIGURATION, *(line.replace("--dialect", self._option) for line in lines)) from error
+
+
+def without_configurations() -> dict[str, str]:
+    """The environment for commands that need no pools: nobody repeats a predecessor's flags for these."""
+    return {name: value for name, value in os.environ.items() if name not in CONFIGURATIONS}
 
 
 def _flags(words: Sequence[str]) -> Flags:

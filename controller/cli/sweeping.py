@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Callable
 
@@ -19,10 +18,9 @@ from controller.app.exits import CONFIGURATION, FAILED, UNREACHABLE, Ends
 from controller.app.parts import Now, make_cloud
 from controller.cli import sweep_report
 from controller.cli.clusterside import SAME, UNCLEAR, ClusterSide, look
-from controller.cli.given import Given
+from controller.cli.given import Given, without_configurations
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError
-from controller.config.dialects.choosing import CONFIGURATIONS
 from controller.config.settings import Settings
 from controller.domain.names import NAME_FORM
 from controller.fleet.cleanup import Cleanup, Result, read
@@ -74,9 +72,7 @@ async def sweep(
             CONFIGURATION,
             f"--cluster-id {cluster_id!r}: expected 1 to 20 of a-z, 0-9 and -, with no - at either end",
         )
-    # It needs the account and no pools, and nobody repeats a predecessor's flags for it.
-    environ = {name: value for name, value in os.environ.items() if name not in CONFIGURATIONS}
-    settings = Given(config).load(environ).settings
+    settings = Given(config).load(without_configurations()).settings
     wanted = cluster_id or settings.cluster_id or ""
     if apply and not wanted:
         raise Ends(

@@ -125,6 +125,32 @@ def sweep(
     )
 
 
+@app.command()
+def retire(
+    config: Config = None,
+    kubeconfig: Kubeconfig = "",
+    everything: Annotated[
+        bool, option("Every machine of this cluster; nothing is bought until --undo.", "--all")
+    ] = False,
+    wait: Annotated[bool, option("Until nothing is left.", "--wait")] = False,
+    timeout: Annotated[float, option("How long to wait.", min=0, metavar="SECONDS")] = 3600,
+    after_work: Annotated[
+        bool, option("Evict no pod that uses GPUs: each machine goes when it is idle.", "--after-work")
+    ] = False,
+    force: Annotated[
+        bool, option("Evict also pods that have no controller, which are lost.", "--force")
+    ] = False,
+    undo: Annotated[bool, option("No longer: machines are bought again.", "--undo")] = False,
+    as_json: Json = False,
+) -> None:
+    """Drain and delete everything that was bought for this cluster, by the controller that runs there."""
+    from controller.cli.retiring import Wish
+    from controller.cli.retiring import run as retire_all
+
+    wish = Wish(all=everything, after_work=after_work, force=force, undo=undo, wait=wait, patience=timeout)
+    retire_all(config=config, kubeconfig=kubeconfig, wish=wish, as_json=as_json)
+
+
 @app.command(context_settings=FOREIGN_FLAGS)
 def adopt(
     context: typer.Context,

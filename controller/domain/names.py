@@ -84,6 +84,7 @@ POD_ANNOTATIONS = frozenset(
 NODE_IDLE_SINCE = PREFIX + "idle-since"
 NODE_DRAIN_SINCE = PREFIX + "drain-since"
 PAUSE = PREFIX + "pause"
+RETIRE = PREFIX + "retire"  # on the status ConfigMap: all that was bought is to go
 NODE_ANNOTATIONS = frozenset(
     {NODE_IDLE_SINCE, NODE_DRAIN_SINCE, DO_NOT_DISRUPT, PAUSE, CA_SCALE_DOWN_DISABLED}
 )

@@ -176,6 +176,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     billing: Billing = Billing()
     headroom: tuple[Headroom, ...] = ()
     pause: str = ""  # from the annotation on our own objects, or all pools
+    retire: str = ""  # everything that was bought is to go: all | after-work | force, from the annotation
     prices: Mapping[str, PriceRule] = {}  # what is paid, by slug of a type or model
     gpu_labels: Mapping[str, Mapping[str, str]] = {}  # by slug of a type or model, where they differ
     switches: tuple[Switch, ...] = ()  # machines that are switched, not bought
@@ -211,6 +212,10 @@ def _declared(pools: tuple[Pool, ...]) -> frozenset[str]:
 @remembered
 def _of_switches(switches: tuple[Switch, ...]) -> frozenset[str]:
     return frozenset({name for switch in switches for name in switch.resources} - _PLAIN)
+
+
+AFTER_WORK, FORCE = "after-work", "force"
+RETIRE = ("all", AFTER_WORK, FORCE)
 
 
 def halts(direction: str, *marks: str) -> bool:

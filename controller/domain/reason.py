@@ -40,6 +40,7 @@ class Reason(StrEnum):
     PREDICTION_WRONG = "prediction_wrong"
     PLACE_TAKEN = "place_taken"
     PAUSED = "paused"
+    RETIRED = "retired"
     NOT_LEADER = "not_leader"
     # an answer of the cloud
     NO_CAPACITY = "no_capacity"
@@ -132,6 +133,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.PREDICTION_WRONG: "Machines were bought for this pod and, once ready, did not take it; nothing more is bought.",
     Reason.PLACE_TAKEN: "The place bought for this pod was taken by others; it is planned anew.",
     Reason.PAUSED: "Scaling is paused by an annotation or a setting.",
+    Reason.RETIRED: "Every machine of this cluster is being retired.",
     Reason.NOT_LEADER: "Another replica holds the lease; this one only watches.",
     Reason.NO_CAPACITY: "The cloud has no capacity for this offer now.",
     Reason.QUOTA: "A quota of the cloud project is exhausted.",

@@ -92,10 +92,11 @@ class Leaving:
         if self._account.strange:
             raise NotYet(self._account.doubt, POLL)
 
-    def _wanted_gone(self, machine: Machine) -> Callable[[], None]:
+    def _wanted_gone(self, policy: Policy, machine: Machine) -> Callable[[], None]:
         """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it.
 
-        Nor does it go once somebody has paused that, unless the cloud was asked for its end already.
+        Nor does it go once somebody has paused that, or no longer wants everything to go, unless the cloud was asked for
+        its end already. `policy`: with which this step began.
         """
         name = machine.name
 
@@ -109,6 +110,8 @@ class Leaving:
             asked = now_is is not None and now_is.delete_at > 0
             if self.policy is not None and not asked and self._removal.is_paused(self.policy, machine):
                 raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
+            if policy.retire and self.policy is not None and not asked and not self.policy.retire:
+                raise CalledOff(Explanation(Reason.NEEDED, "not everything is to go any more"))
 
         return check
 
@@ -133,10 +136,10 @@ class Leaving:
             return
         try:
             planned = replace(machine, moving=moving)
-            await self._removal.soften(policy, planned, self._wanted_gone(machine))
+            await self._removal.soften(policy, planned, self._wanted_gone(policy, machine))
             if self._in(intent, Phase.READY) is None:
                 return
-            self._wanted_gone(machine)()
+            self._wanted_gone(policy, machine)()
         except CalledOff as stop:
             await self._keep(intent, stop.why, moved=bool(moving))
             return
@@ -159,7 +162,7 @@ class Leaving:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
             return
-        wanted_gone = self._check if machine.failed else self._wanted_gone(machine)
+        wanted_gone = self._check if machine.failed else self._wanted_gone(policy, machine)
         if machine.failed and machine.name in self._kept:
             self._check()
             machine = await self._move(intent, Phase.DRAINING, drain_at=self._clock())  # its grace begins now
@@ -294,7 +297,7 @@ class Leaving:
         if not carries_marks(policy.cluster_id, machine, instance):
             raise NotYet(f"instance {instance.id} does not carry the marks of {machine.name}", _MOST_POLL)
         await self._removal.last_look(policy, machine)
-        (self._check if machine.failed else self._wanted_gone(machine))()
+        (self._check if machine.failed else self._wanted_gone(policy, machine))()
         outcome = await self._removal.delete(instance, machine.disks)
         if _is_done(outcome):
             self._ledger.change(machine.intent, delete_at=self._clock())

@@ -26,6 +26,7 @@ from controller.domain.reason import Reason
 from controller.fleet.identity import claims, node_for
 from controller.fleet.tasks import NotYet
 from controller.planning.consolidation import OFF
+from controller.planning.ending import keeps
 from controller.planning.lost import is_due, kept_though_off
 from controller.planning.protection import blockers, paused, protected, uses_gpus
 
@@ -175,7 +176,9 @@ class Removal:
             return
         if machine.reason is Reason.STOPPED:
             raise CalledOff(NOT_OFF)
-        self._refuse(policy, replace(machine, moving=()), pods)  # whatever was to move is gone by now
+        self._refuse(
+            policy, replace(machine, moving=()), pods, last=True
+        )  # whatever was to move is gone by now
         if drained and self._view.node(machine.name) is not None:
             late = next((pod for pod in pods if self._waited_for(policy, machine, pod)), None)
             if late is not None:
@@ -195,7 +198,7 @@ class Removal:
         if off:
             self._refuse_off(policy, machine, pods)
         else:
-            self._refuse(policy, replace(machine, moving=()), pods, work_only=True)
+            self._refuse(policy, replace(machine, moving=()), pods, work_only=True, last=True)
 
     def _names(self, machine: Machine) -> tuple[str, ...]:
         """Its own, and those of other Nodes that say that they are it (a kubelet's own idea of its name, two of them):
@@ -235,6 +238,7 @@ class Removal:
         budgets: tuple[DisruptionBudget, ...] = (),
         *,
         work_only: bool = False,
+        last: bool = False,
     ) -> None:
         """What forbids the removal now. A broken machine is kept by its work and by annotations only."""
         now = self._clock()
@@ -243,7 +247,10 @@ class Removal:
         if machine.failed or work_only:
             pods = [pod for pod in pods if uses_gpus(picture, pod) or protected(pod, now)]
         node = self._view.node(machine.name) or Node(name=machine.name, uid="")
-        why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())
+        if policy.retire and not last:
+            why = keeps(picture, node, pods)
+        else:
+            why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())
         if why is not None:
             raise CalledOff(why)
 

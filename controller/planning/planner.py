@@ -18,7 +18,7 @@ import msgspec
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
 from controller.domain.reason import SENTENCES, Reason
-from controller.planning import budget, rest, scale_down, together
+from controller.planning import budget, ending, rest, scale_down, together
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.drafting import Draft, draft
@@ -42,6 +42,8 @@ class Placement:
 
 def plan(snapshot: Snapshot) -> Plan:
     snapshot = with_own(snapshot)
+    if snapshot.policy.retire:
+        return _ending(snapshot)
     if rest.nobody_waits(snapshot):
         return _at_rest(snapshot)
     with _no_collection():
@@ -66,6 +68,21 @@ def the_long_way(snapshot: Snapshot) -> Plan:
     return _finished(draft(with_own(snapshot)))
 
 
+def _ending(snapshot: Snapshot) -> Plan:
+    """Nothing is bought, and everything that was goes."""
+    snapshot = in_order(snapshot)
+    actions, told, wake = ending.decide(snapshot, lambda: _ready_rooms(snapshot))
+    for machine in snapshot.machines:
+        if machine.name not in told:
+            told[machine.name] = _about(machine, called_off=False)
+    return Plan(
+        actions=tuple(actions),
+        pods=dict(sorted(ending.told_to_pods(snapshot).items())),
+        machines=dict(sorted((told | told_of_off(snapshot)).items())),
+        wake_at=wake,
+    )
+
+
 def _at_rest(snapshot: Snapshot) -> Plan:
     snapshot = with_default_spreads(snapshot)
     snapshot = msgspec.structs.replace(
@@ -76,11 +93,7 @@ def _at_rest(snapshot: Snapshot) -> Plan:
         offers=listed(snapshot.offers),
     )
 
-    def rooms() -> list[Room]:
-        picture = in_order(snapshot)
-        return existing(with_devices(picture, Claims(picture))).ready
-
-    actions, told, wakes = rest.at_rest(snapshot, rooms)
+    actions, told, wakes = rest.at_rest(snapshot, lambda: _ready_rooms(snapshot))
     for machine in snapshot.machines:
         if machine.name not in told:
             told[machine.name] = _about(machine, called_off=False)
@@ -91,6 +104,11 @@ def _at_rest(snapshot: Snapshot) -> Plan:
         machines=dict(sorted(told.items())),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def _ready_rooms(snapshot: Snapshot) -> list[Room]:
+    picture = in_order(snapshot)
+    return existing(with_devices(picture, Claims(picture))).ready
 
 
 def _finished(made: Draft) -> Plan:

@@ -67,13 +67,24 @@ def blockers(
         if shape.annotations.get(names.CA_SAFE_TO_EVICT) != "true" and shape.owner_kind not in KEPT_BY_OWNER:
             what = f"belongs to a {shape.owner_kind}" if shape.owner_kind else "has no controller"
             return Explanation(Reason.IN_USE, f"pod {pod.key} {what} and would be lost")
-        for budget in snapshot.budgets:
-            if budget.covers(pod) and budget.allowed < 1:
-                return Explanation(
-                    Reason.PDB,
-                    f"PodDisruptionBudget {budget.namespace}/{budget.name} does not let {pod.key} go",
-                )
+        if (budget := forbidden_by_budget(snapshot, pod)) is not None:
+            return budget
     return None
+
+
+def forbidden_by_budget(snapshot: Snapshot, pod: Pod) -> Explanation | None:
+    for budget in snapshot.budgets:
+        if budget.covers(pod) and budget.allowed < 1:
+            return Explanation(
+                Reason.PDB,
+                f"PodDisruptionBudget {budget.namespace}/{budget.name} does not let {pod.key} go",
+            )
+    return None
+
+
+def owner_makes_another(pod: Pod) -> bool:
+    """Whether an evicted pod comes again, a Job's from its beginning; or somebody said that it may be lost."""
+    return bool(pod.shape.owner_kind) or pod.shape.annotations.get(names.CA_SAFE_TO_EVICT) == "true"
 
 
 def paused(snapshot: Snapshot, node: Node | None, direction: str, pool: str = "") -> bool:

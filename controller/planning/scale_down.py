@@ -83,7 +83,7 @@ def decide(
     nodes = {node.name: node for node in snapshot.nodes}
     expected: Mapping[str, str] = {}
     if bound is None:
-        bound, expected = _by_node(snapshot.pods), _expected(snapshot, demand)
+        bound, expected = by_node(snapshot.pods), _expected(snapshot, demand)
     shut = closed(snapshot)
     found = _Found()
     stays: dict[str, Explanation] = dict(kept or {})
@@ -129,7 +129,7 @@ def decide(
     return found.actions, found.told, min(found.wake, default=None)
 
 
-def _by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.node:

@@ -62,6 +62,7 @@ def status_json(
         "cluster_id": policy.cluster_id,
         "leader": leader,
         "paused": policy.pause,
+        "retiring": policy.retire,
         "currency": currency,
         "price_per_hour": money(sum((m.price for m in alive if not m.gone_at), Decimal(0))),
         "closed_costs_by_day": {day: money(cost) for day, cost in costs.items()},

@@ -51,7 +51,7 @@ def status() -> dict[str, object]:
 def test_the_status_is_json_of_one_shape() -> None:
     found = json.loads(json.dumps(status()))
     assert set(found) == {
-        "cluster_id", "leader", "paused", "currency", "price_per_hour", "closed_costs_by_day", "pools", "machines",
+        "cluster_id", "leader", "paused", "retiring", "currency", "price_per_hour", "closed_costs_by_day", "pools", "machines",
         "pods", "refusals", "reports", "problems", "cloud",
     }  # fmt: skip
     assert found["pods"] == {"default/train": {"code": "no_capacity", "message": "sold out"}}
