@@ -127,8 +127,10 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     free = {room.name: room.free for room in placing.sites.ready}
 
     def possible(ask: Ask) -> bool:
-        offers = board.profiles[ask.profile].offers & packer.shop.buyable & packer.shop.holding(ask.needs)
-        return any(tally.objection(packer.shop.offers[n], (ask,)) is None for n in bits(offers))
+        shop, fitting = packer.shop, board.profiles[ask.profile].offers
+        offers = fitting & shop.buyable & shop.holding(ask.needs)
+        offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
+        return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
 
     left = without_hopeless(snapshot, placing.left, told, free, possible=possible, wakes=placing.wakes)
     if left and paused(snapshot, None, "scale-up"):
