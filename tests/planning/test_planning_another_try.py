@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import Pod
+from controller.domain.kube import Pod, PodTerm, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Limits
@@ -125,6 +125,16 @@ def test_a_pod_whose_machine_is_sold_out_does_not_hold_the_try_of_another_that_n
     found = plan(waiting(small, large, offers=sold, tried={SORT: tried(2, HOUR)}))
     assert [action.pods for action in launches(found)] == [("default/large",)]
     assert told(found, "small").code is Reason.NO_CAPACITY
+
+
+def test_a_pod_that_others_keep_from_any_new_machine_does_not_hold_the_try_of_another() -> None:
+    near = PodTerm(topology_key="topology.kubernetes.io/zone", selector=Selector(labels={"app": "gone"}))
+    lonely, large = pod("lonely", affinity=(near,)), pod("large", 4)
+    found = plan(waiting(lonely, large, tried={SORT: tried(2, HOUR)}))
+    assert [action.pods for action in launches(found)] == [("default/large",)]
+    assert "one at a time is tried" in told(found, "lonely").message
+    alone = plan(waiting(lonely, tried={SORT: tried(2, HOUR)}))
+    assert told(alone, "lonely").code is Reason.AFFINITY
 
 
 def test_a_gang_is_one_try() -> None:
