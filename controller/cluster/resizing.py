@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from controller.cluster.requests import Asked, Warn, effective, most
+from controller.cluster.requests import Asked, Warn, Wire, effective, most
 from controller.cluster.wire import Amounts, Condition, Container, PodSpec, PodStatus
 
 _RESIZE = b"PodResize"  # PodResizePending, PodResizeInProgress
+_RESIZED = frozenset({"cpu", "memory"})  # nothing else can be; a GPU is held whatever its statuses leave out
 
 
 class _Status(msgspec.Struct):
@@ -42,13 +43,17 @@ def requests(spec: PodSpec, status: PodStatus, warn: Warn) -> Mapping[str, int] 
             c.type == "PodResizePending" and c.reason == "Infeasible"
             for c in _conditions(status.conditions) or ()
         )
+
+        def wished(amounts: Wire) -> Wire:
+            return amounts if wish else {n: v for n, v in (amounts or {}).items() if n not in _RESIZED}
+
         by_name: dict[str, _Status] = {}
         for raw in (status.containerStatuses, status.initContainerStatuses):
             by_name |= {each.name: each for each in (_statuses(raw) if bytes(raw) else None) or ()}
         pod = _amounts(spec.resources) if bytes(spec.resources) else None
         if pod is not None and bytes(status.resources) and (held := _amounts(status.resources)) is not None:
             own = _allocated(status.allocatedResources) if bytes(status.allocatedResources) else None
-            pod = Amounts(most([pod.requests if wish else None, held.requests, own], warn), pod.limits)
+            pod = Amounts(most([wished(pod.requests), held.requests, own], warn), pod.limits)
 
         def asked(containers: Iterable[Container] | None, *, init: bool = False) -> list[Asked]:
             found = []
@@ -57,7 +62,7 @@ def requests(spec: PodSpec, status: PodStatus, warn: Warn) -> Mapping[str, int] 
                 sidecar = init and each.restartPolicy == "Always"
                 now = by_name.get(each.name or "") if sidecar or not init else None
                 if now is not None and now.resources is not None:
-                    parts = [said.requests if wish else None, now.resources.requests, now.allocatedResources]
+                    parts = [wished(said.requests), now.resources.requests, now.allocatedResources]
                     said = Amounts(most(parts, warn))
                 found.append(Asked(said, sidecar))
             return found

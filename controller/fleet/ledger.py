@@ -304,7 +304,8 @@ class Ledger:
                 self.tried[sort] = replace(known, machines=left)
             self._dirty = self._dirty or left != known.machines
         if names:
-            self.tried[""] = Tried(tries=1, last=now, machines=tuple(sorted(names)))
+            before = self.tried[""].machines if "" in self.tried else ()
+            self.tried[""] = Tried(tries=1, last=now, machines=tuple(sorted({*before, *names})))
             self._dirty = True
 
     def found_in(self, account: str, *, with_all: bool = False) -> None:

@@ -58,13 +58,15 @@ def another_try(
     snapshot: Snapshot,
     held: Sequence[Held],
     possible: Callable[[Ask], bool],
+    welcome: Callable[[Ask], bool],
     told: dict[str, Explanation],
     wakes: list[float],
 ) -> set[str]:
     """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
 
     `possible`: whether some offer and the limits allow one at all. A pod that could not have one anyhow stands in the way
-    of no other, and is told why it cannot.
+    of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
+    comes last, since that may change only by what is ordered for somebody else.
     """
     tried = _by_machine(snapshot)
     units: dict[str, _Unit] = {}
@@ -85,7 +87,7 @@ def another_try(
             _tell(unit, told, "nothing more is bought now")
     taken = _pools_that_are_tried(snapshot, held)
     let: set[str] = set()
-    for unit in sorted(due, key=_cheapest):
+    for unit in sorted(due, key=lambda u: (not all(welcome(one.ask) for one in u.held), _cheapest(u))):
         orders = all(possible(one.ask) for one in unit.held)
         if orders and unit.pools & taken:
             _tell(unit, told, "one at a time is tried, and one is on its way")

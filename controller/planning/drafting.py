@@ -16,6 +16,7 @@ from controller.domain.reason import Reason
 from controller.planning import together
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
+from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate, candidates
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
@@ -127,10 +128,21 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     free = {room.name: room.free for room in placing.sites.ready}
 
     def possible(ask: Ask) -> bool:
-        offers = board.profiles[ask.profile].offers & packer.shop.buyable & packer.shop.holding(ask.needs)
-        return any(tally.objection(packer.shop.offers[n], (ask,)) is None for n in bits(offers))
+        shop, fitting = packer.shop, board.profiles[ask.profile].offers
+        offers = fitting & shop.buyable & shop.holding(ask.needs)
+        offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
+        return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
 
-    left = without_hopeless(snapshot, placing.left, told, free, possible=possible, wakes=placing.wakes)
+    def welcome(ask: Ask) -> bool:
+        profile = board.profiles[ask.profile]
+        offers = profile.offers & packer.shop.buyable
+        if profile.ruled:
+            offers &= board.allowed(profile, POSSIBLE)[2]
+        return bool(board.offers_specially(profile, offers) if profile.special and offers else offers)
+
+    left = without_hopeless(
+        snapshot, placing.left, told, free, possible=possible, welcome=welcome, wakes=placing.wakes
+    )
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []

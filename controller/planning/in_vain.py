@@ -34,11 +34,13 @@ def without_hopeless(
     free: Mapping[str, Resources],
     *,
     possible: Callable[[Ask], bool],
+    welcome: Callable[[Ask], bool],
     wakes: list[float],
 ) -> list[Ask]:
     """Drop pods for which machines were bought twice in vain, but for those that are tried again now.
 
-    `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all.
+    `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all;
+    `welcome`: whether other pods, as they are now, let it onto a new one.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
@@ -76,7 +78,7 @@ def without_hopeless(
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
     if held:
-        kept |= another_try(snapshot, held, possible, told, wakes)
+        kept |= another_try(snapshot, held, possible, welcome, told, wakes)
     return [ask for ask in left if ask.pod.key in kept]
 
 

@@ -66,6 +66,15 @@ def test_the_most_that_it_may_hold_counts(
     assert found.shape.requests == {"cpu": counted, GPU: 1}
 
 
+@pytest.mark.parametrize("reason", ["Infeasible", "Deferred"])
+def test_a_gpu_counts_also_where_the_status_leaves_it_out(reason: str) -> None:
+    resized = pod(
+        {"cpu": "9", GPU: "1"}, actuated={"cpu": "4"}, allocated=None, condition=("PodResizePending", reason)
+    )
+    counted = 4000 if reason == "Infeasible" else 9000
+    assert Decoder().pod(resized).shape.requests == {"cpu": counted, GPU: 1}
+
+
 def test_sidecars_count_as_they_are_and_init_containers_that_are_over_as_they_say() -> None:
     before = [
         {"name": "beside", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.domain.plan import Tried
 from controller.domain.reason import Reason
 from controller.fleet.book import Book, merge
 from controller.fleet.ledger import Ledger, LedgerError
@@ -142,6 +143,16 @@ async def test_tries_that_two_leaders_made_are_known_to_both_and_none_is_left_un
     before = dict(ours.tried)
     ours.date_tries(4000.0)
     assert ours.tried == before
+
+
+def test_what_is_undated_for_the_second_time_keeps_what_was_so_before(hands: Hands) -> None:
+    ledger = Ledger(hands, "home", "one way")
+    for name, now in (("home-a100-a", 1000.0), ("home-a100-b", 2000.0)):
+        ledger.give_up("u", name, Reason.JOIN_DEADLINE)
+        ledger.date_tries(now)
+    ledger.date_tries(3000.0)
+    known = Tried(tries=1, last=2000.0, machines=("home-a100-a", "home-a100-b"))
+    assert ledger.tried == {"": known}
 
 
 async def test_a_sort_that_works_again_does_not_come_back_because_somebody_annotated_the_config_map(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import Pod
+from controller.domain.kube import Pod, PodTerm, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A4, NOW, machine, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A4, A8, NOW, machine, offers, pod, policy, pool, world
 
 A, B, C = "home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb", "home-a100-cccccccccc"
 SORT = "a100/1A100.22V/FIN-01"
@@ -117,6 +117,24 @@ def test_a_pod_that_may_not_be_bought_for_does_not_hold_the_try_of_another() -> 
     assert [action.pods for action in launches(found)] == [("default/one",)]
     found = plan(waiting(pod("two", 4), policy=limited, tried={SORT: tried(2, HOUR)}))
     assert told(found, "two").code is Reason.LIMIT_GPUS
+
+
+def test_a_pod_whose_machine_is_sold_out_does_not_hold_the_try_of_another_that_needs_a_larger_one() -> None:
+    small, large = pod("small"), pod("large", 8)
+    sold = (*offers(A1, available=False), *offers(A8))
+    found = plan(waiting(small, large, offers=sold, tried={SORT: tried(2, HOUR)}))
+    assert [action.pods for action in launches(found)] == [("default/large",)]
+    assert told(found, "small").code is Reason.NO_CAPACITY
+
+
+def test_a_pod_that_others_keep_from_any_new_machine_does_not_hold_the_try_of_another() -> None:
+    near = PodTerm(topology_key="topology.kubernetes.io/zone", selector=Selector(labels={"app": "gone"}))
+    lonely, large = pod("lonely", affinity=(near,)), pod("large", 4)
+    found = plan(waiting(lonely, large, tried={SORT: tried(2, HOUR)}))
+    assert [action.pods for action in launches(found)] == [("default/large",)]
+    assert "one at a time is tried" in told(found, "lonely").message
+    alone = plan(waiting(lonely, tried={SORT: tried(2, HOUR)}))
+    assert told(alone, "lonely").code is Reason.AFFINITY
 
 
 def test_a_gang_is_one_try() -> None:
