@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import given, settings
@@ -56,7 +57,8 @@ def test_nothing_comes_of_the_same_picture_before_it_is_due(
     before, seen = picture
     record = step(before, seen, LIMITS, NOW)
     at = due(record, LIMITS, NOW)
-    later = NOW + part * ((at if at is not None else NOW + 1e6) - NOW)
+    end = at if at is not None else NOW + 1e6
+    later = min(NOW + part * (end - NOW), max(NOW, math.nextafter(end, 0.0)))  # at that very moment it is due
     assert step(record, seen, LIMITS, later) == record
 
 
