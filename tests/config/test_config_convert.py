@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from controller.config.dialects.convert import as_yaml, is_the_same
@@ -60,6 +60,7 @@ words = st.text(st.characters(codec="ascii", exclude_characters="\x00"), min_siz
 
 
 @given(script=scripts, group=words, label=words)
+@example(script="echo a\x85b", group="g", label="l")
 @settings(max_examples=40, deadline=None)
 def test_whatever_stands_in_a_configuration_the_converted_one_means_the_same(
     script: str, group: str, label: str

@@ -101,8 +101,10 @@ def _is_block(text: str) -> bool:
 
 
 def _scalar(value: Any) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True).strip()
-    return text.removesuffix("\n...").strip()
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True)
+    if yaml.safe_load(text) != value:  # an odd line break (U+0085), which is read as an ordinary one; escaped it is kept
+        text = yaml.safe_dump(value, default_flow_style=True, width=10**9)
+    return text.strip().removesuffix("\n...").strip()
 
 
 def is_the_same(one: Settings, other: Settings) -> bool:
