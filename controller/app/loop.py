@@ -240,9 +240,8 @@ class Loop:
         """Closely while something is on its way, seldom otherwise; which it is may change at any time."""
         last = self._monotonic()
         while True:
-            step = min(self._timing.poll_cloud_busy, max(1.0, self._timing.poll_cloud_busy / 5))
             # Even where much is on its way, nothing is read before the closer of the two pauses is over.
-            await self._sleep(max(step, last + self._timing.poll_cloud_busy - self._monotonic()))
+            await self._sleep(self._timing.poll_cloud_busy)
             busy = self.fleet.busy or self.fleet.wants_a_list
             pause = self._timing.poll_cloud_busy if busy else self._timing.poll_cloud
             if not self.fleet.rebuilt or self._monotonic() - last < pause:
