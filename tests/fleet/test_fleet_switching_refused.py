@@ -17,13 +17,13 @@ from tests.fleet.power import Cabinet, Operator, switch
 LONG = 4000.0
 
 
-async def _never_came(world: Cabinet, **box: Any) -> Operator:
-    """It was called on and never showed that; the call that switches it off is answered 4xx."""
+async def _never_came(world: Cabinet, *first: str, **box: Any) -> Operator:
+    """It was called on and never showed that; the call that switches it off is answered 4xx, perhaps not at `first`."""
     world.room.add("w1", 1, boots=False, **box)
     operator = world.begin()
     await world.run(operator, 10)
     world.town.add_pod("train")
-    world.room.faults["w1"] = ["nothing"]
+    world.room.faults["w1"] = ["nothing", *first]
     world.room.usually = "refused"
     await world.wait_for(operator, "w1", Power.FALLING)
     return operator
@@ -46,6 +46,35 @@ async def test_one_that_is_off_already_and_refuses_to_go_off_is_tried_again_late
     world.room.boxes["w1"].boots = True
     world.town.work = 1e5
     await world.wait_for(operator, "w1", Power.ON, within=LONG)
+
+
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_refuses_after_a_call_that_was_never_answered_is_tried_again_later(
+    node: bool, asked: bool
+) -> None:
+    """That call may have acted, so no refusal says that none did; yet its Node is silent, and it will not go off again."""
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0, asked=asked))
+    world.room.answers = False
+    operator = await _never_came(world, "unheard", node=node)
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    assert operator.record("w1").reason is Reason.ON_DEADLINE
+    world.room.usually = "ok"
+    world.room.boxes["w1"].boots = True
+    world.town.work = 1e5
+    await world.wait_for(operator, "w1", Power.ON, within=LONG)
+
+
+async def test_one_that_refuses_after_a_call_that_was_never_answered_and_says_that_it_is_on_is_called_off() -> (
+    None
+):
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0, asked=True))
+    operator = await _never_came(world, "unheard")
+    world.room.boxes["w1"].power = "on"
+    calls = len(world.room.calls)
+    await world.run(operator, LONG)
+    assert operator.power("w1") is Power.FALLING
+    assert len(world.room.calls) > calls + 3
 
 
 async def test_one_that_says_that_it_is_on_is_called_off_until_it_goes() -> None:

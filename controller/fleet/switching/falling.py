@@ -136,6 +136,11 @@ class Falling:
                 await self._by.change(switch, unsure=False, called_at=0.0, fall=calls_before)
             elif refused:
                 await self._by.change(switch, fall=calls_before)
+                if await self._will_not_go_again(switch, here, outcome):
+                    # An earlier call may have acted: no refusal is ever sure, and it would be called off for ever.
+                    await self._by.change(switch, acked_at=self._by.clock())
+                    self._by.listener.not_acknowledged(switch, here, False, outcome)
+                    return
             self._by.listener.not_acknowledged(switch, here, False, outcome)
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
@@ -232,7 +237,8 @@ class Falling:
         words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
         words = f"it cannot be switched off: {words}"
         if record.reason in FAILURES:
-            if await self._is_off_already(switch, record, outcome):
+            never_came = record.reason is Reason.ON_DEADLINE
+            if never_came and await self._will_not_go_again(switch, record, outcome):
                 here = self._by.ledger.switched[switch.name]
                 after = replace(
                     off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}"
@@ -251,19 +257,17 @@ class Falling:
         )
         await self._by.change(switch, **_fields(after))
 
-    async def _is_off_already(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
-        """Its Node never came, and its endpoint will not have the call, as many will not of one that is off.
+    async def _will_not_go_again(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
+        """Its Node is silent, and its endpoint will not have the call, as many will not of a machine that is off.
 
         Where that is wrong it costs current, as it did; to call it off for ever would cost the machine.
         """
-        if (
-            record.reason is not Reason.ON_DEADLINE
-            or getattr(outcome, "reason", None) is not Reason.BAD_REQUEST
-        ):
+        if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST:
             return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
         told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
-        node = self._by.node(switch.name)
-        return told != "on" and (node is None or not node.ready) and self._same_wish(record) is not None
+        node, here = self._by.node(switch.name), self._same_wish(record)
+        silent = node is None or not node.ready
+        return told != "on" and silent and here is not None and here.again == record.again
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
         """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.
