@@ -102,7 +102,8 @@ def _is_block(text: str) -> bool:
 
 def _scalar(value: Any) -> str:
     text = yaml.safe_dump(value, default_flow_style=True, width=10**9, allow_unicode=True)
-    if yaml.safe_load(text) != value:  # an odd line break (U+0085), which is read as an ordinary one; escaped it is kept
+    # An odd line break (U+0085) would be read as an ordinary one; escaped it is kept.
+    if yaml.safe_load(text) != value:
         text = yaml.safe_dump(value, default_flow_style=True, width=10**9)
     return text.strip().removesuffix("\n...").strip()
 
