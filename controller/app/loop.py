@@ -190,6 +190,11 @@ class Loop:
             await self.fleet.advance()
             if not self.fleet.rebuilt:
                 return False  # somebody else led meanwhile
+        old = self._view.old()
+        self.problem("picture", old or None)
+        if old:  # pods that run by now would look as if they waited
+            self.plan = msgspec.structs.replace(self.plan, actions=(), wake_at=None)
+            return False
         snapshot = self.snapshot()
         started = self._monotonic()
         self.plan = self.fleet.possible(self.make_plan(snapshot))

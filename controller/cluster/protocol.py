@@ -134,6 +134,9 @@ class View(Protocol):
     def unreadable(self) -> tuple[str, ...]:
         """Optional kinds that the cluster has and that may not be read."""
 
+    def old(self) -> str:
+        """Why what is known of pods and nodes is too old to decide on, or ""."""
+
     def blind(self) -> Mapping[str, str]:
         """Kinds that cannot be followed at present, each with the error: what is known of them is old."""
 

@@ -26,6 +26,7 @@ from controller.cluster.memory import settle, trim
 from controller.cluster.protocol import ClusterError, Transport
 from controller.cluster.rarer import Objects, Rarer, name_of
 from controller.cluster.watching import (
+    SILENCE,
     Began,
     Completed,
     Context,
@@ -140,6 +141,16 @@ class WatchedView(Rarer):
             and kind not in self._unreadable
             and (progress.refused or now - progress.failing > PATIENCE)
         }
+
+    def old(self) -> str:
+        """Why the picture of pods or nodes is too old to decide anything on, or "": no watch that lives is silent for so
+        long. After an outage its first word is waited for, which may be a bookmark a minute or two later."""
+        now = self._context.clock()
+        for kind in ("nodes", "pods"):
+            heard = self._progress[kind].heard
+            if heard is not None and now - heard > SILENCE:
+                return f"nothing was heard of {kind} for {SILENCE:g} s, so nothing is decided"
+        return ""
 
     def nodes(self) -> tuple[Node, ...]:
         return self._nodes.every()

@@ -75,6 +75,7 @@ class Progress(msgspec.Struct):
 
     version: str = ""
     last_event: float | None = None
+    heard: float | None = None  # the same, by the monotonic clock
     error: str = ""
     refused: bool = False  # 401, 403 or 404: nothing that passes by itself
     retry_after: float = 0.0
@@ -90,8 +91,8 @@ class Progress(msgspec.Struct):
     def well(self) -> None:
         self.error, self.refused, self.retry_after, self.failing = "", False, 0.0, None
 
-    def arrived(self, now: float) -> None:
-        self.last_event = now
+    def arrived(self, now: float, moment: float) -> None:
+        self.last_event, self.heard = now, moment
         self.moved = True
         if self.error:
             self.well()
@@ -188,7 +189,7 @@ async def pages(
         page = _page(
             source, await context.transport.request("GET", source.path, query=query, timeout=LIST_TIMEOUT)
         )
-        progress.last_event = context.wall()
+        progress.last_event, progress.heard = context.wall(), context.clock()
         version, token = page.metadata.resourceVersion, page.metadata.next
         objects: list[T] = []
         for raw in page.items or ():
@@ -220,7 +221,7 @@ async def one_watch(
                 line = _line(raw)
                 if line.type == "ERROR":
                     raise _told(source, line)
-                progress.arrived(context.wall())
+                progress.arrived(context.wall(), context.clock())
                 if was_refused:
                     was_refused = False
                     yield Resumed()

@@ -429,6 +429,9 @@ class Hands:
     namespaces = volume_claims = persistent_volumes = storage_classes = csi_nodes = limit_ranges = nothing
     pod_groups = device_claims = unreadable = nothing
 
+    def old(self) -> str:
+        return ""
+
     def blind(self) -> dict[str, str]:
         return {}
 

@@ -92,3 +92,21 @@ def test_one_pod_is_bought_one_machine_which_is_gone_afterwards() -> None:
     assert len(day.told("bought")) == 1
     assert len(day.told("deleted")) == 1
     assert day.result["violations"] == []
+
+
+def test_nothing_is_bought_on_a_picture_of_the_cluster_that_has_grown_old() -> None:
+    """The API server answers nobody for three minutes, in which the pod that waits gets its place. The controller leads
+    again before its watches tell it: their requests hang for longer."""
+    story = Day(
+        seed=3,
+        hours=1,
+        works=[Work("first", 5.0, 1300.0, 1, 2000, 8192), Work("second", 60.0, 900.0, 1, 2000, 8192)],
+        faults=[
+            {"at_s": 30, "cloud_knobs": {"gpu_quota": 1}, "for_s": 900},
+            {"at_s": 1580, "cluster_fault": {"path": "*", "fault": "hang", "times": 0}, "for_s": 170},
+            {"at_s": 1590, "cluster": "disconnect"},
+        ],
+        settings={"pools": [{"name": "all", "instance_types": ["1V100.6V"], "max": 3}]},
+    )
+    assert story.result["violations"] == []
+    assert story.result["launches"] == 1
