@@ -178,3 +178,33 @@ async def test_one_that_is_silent_is_not_tried_again_and_again_while_its_work_ca
     world.town.pods.clear()
     await world.run(controller, 120)
     assert not world.account.alive()
+
+
+@pytest.mark.parametrize(
+    ("how", "pause", "works", "left"),
+    [
+        ("all", "", False, 0),
+        ("after-work", "", False, 0),
+        ("all", "", True, 1),
+        ("all", "scale-down", False, 4),
+        ("", "", False, 4),
+    ],
+)
+async def test_machines_whose_nodes_are_all_gone_go_and_the_last_list_holds(
+    how: str, pause: str, works: bool, left: int
+) -> None:
+    world = World(cooldown=NEVER)
+    controller = world.start()
+    await controller.look(decide=False)
+    for _ in range(4):
+        controller.buy()
+    await world.run(controller, 400)
+    world.town.joins = False
+    name, *_others = world.town.nodes
+    world.town.nodes.clear()
+    late = make_pod("late", world.time.now, node=name, owner_kind="ReplicaSet")
+    if works:
+        controller.hands.on_call["list_pods_on"] = lambda _target: world.town.pods.update({late.key: late})
+    controller.fleet.policy = replace(controller.fleet.policy, retire=how, pause=pause)
+    await world.run(controller, 1200)
+    assert len(world.account.alive()) == left
