@@ -23,6 +23,7 @@ from controller.cluster.writer import MERGE, ClusterWriter
 from controller.config.policy import to_policy
 from controller.config.settings import Settings
 from controller.domain import names
+from controller.domain.cloudthings import SWITCHED
 from controller.domain.machine import Phase
 from controller.fleet.book import KEY, Book, LedgerError, parse
 from controller.fleet.orphans import Living
@@ -125,24 +126,29 @@ class ClusterSide:
                     raise
         return False
 
-    async def machines(self) -> list[dict[str, Any]]:
-        """Those that the ledger has not seen end, with what the status says of them. Raises LedgerError."""
-        book = await self._read_book()
-        status = await self._status()
-        told = {str(row.get("name")): row for row in status.get("machines", ())}
-        return [
-            {
-                "name": machine.name,
-                "phase": machine.phase.value,
-                "code": told.get(machine.name, {}).get("code", ""),
-                "message": told.get(machine.name, {}).get("message", ""),
-            }
-            for machine in sorted(book.machines if book else (), key=lambda m: m.name)
-            if machine.phase is not Phase.TOMBSTONE
-        ]
+    async def retirement(self) -> tuple[bool, list[dict[str, Any]]]:
+        """Whether the wish is heeded, and what has not ended, with what the status says of it. Raises LedgerError.
 
-    async def heeds_retirement(self) -> bool:
-        return bool((await self._status()).get("retiring"))
+        The status comes first: it knows intents that are not stored yet, and once it tells of the wish there are no new ones.
+        """
+        status = await self._status()
+        book = await self._read_book()
+        told = {
+            str(row.get("name")): row for row in status.get("machines", ()) if row.get("market") != SWITCHED
+        }
+        stored = {machine.name: machine.phase for machine in book.machines} if book else {}
+        unstored = {name: str(row.get("phase", "")) for name, row in told.items() if name not in stored}
+        alive = {name: phase.value for name, phase in stored.items() if phase is not Phase.TOMBSTONE}
+        left = [
+            {
+                "name": name,
+                "phase": phase,
+                "code": told.get(name, {}).get("code", ""),
+                "message": told.get(name, {}).get("message", ""),
+            }
+            for name, phase in sorted((alive | unstored).items())
+        ]
+        return bool(status.get("retiring")), left
 
     async def why_not_heeded(self) -> str:
         """As its status says it."""

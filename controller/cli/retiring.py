@@ -96,7 +96,7 @@ async def _told(side: ClusterSide, wish: Wish, how: str | None, as_json: bool, n
             "starts does what was asked for; where none will, sweep --cluster-id "
             f"{side.living.cluster_id} --apply removes what is left",
         )
-    left = await _followed(side, wish.patience, now, _tell) if wish.wait else await side.machines()
+    left = await _followed(side, wish.patience, now, _tell) if wish.wait else (await side.retirement())[1]
     if as_json:
         typer.echo(
             json.dumps({"cluster_id": side.living.cluster_id, "retiring": how, "left": left}, indent=2)
@@ -125,7 +125,7 @@ async def _followed(
     """Until nothing is left, and each change is told once; what is left when the time is over."""
     began, said = now.monotonic(), dict[str, str]()
     while True:
-        machines, heeded = await side.machines(), await side.heeds_retirement()
+        heeded, machines = await side.retirement()
         for each in machines:
             if said.get(each["name"]) != _line(each):
                 said[each["name"]] = _line(each)
@@ -134,8 +134,11 @@ async def _followed(
             del said[name]
             tell(f"{name} is gone")
         waited = now.monotonic() - began
-        if (heeded and not machines) or waited >= patience:
+        over = waited >= patience
+        if (over and machines) or (heeded and not machines):
             return machines
-        if not heeded and waited >= _HEEDED:
+        if not heeded and (
+            over or waited >= _HEEDED
+        ):  # where nobody heeds it, machines may be bought at any moment
             raise Ends(FAILED, await side.why_not_heeded())
         await now.sleep(min(_POLL, max(0.05, patience - waited)))

@@ -21,7 +21,7 @@ from controller.domain.cloudthings import Catalogue, Instance, Inventory
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, halts
 from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.account import Account
@@ -275,8 +275,8 @@ class Fleet:
         steps = [(m, step(m, seen, self.policy.deadlines, now), seen) for m, seen in judged]
         self._pull_brake([after for _, after, _ in steps])
         for machine, after, seen in steps:
-            if self._brake is not None and machine.phase is Phase.READY and after.reason in UNHEALTHY:
-                continue  # it works or it does not: it stays until it is known what is wrong with so many
+            if machine.phase is Phase.READY and after.reason in UNHEALTHY and self._brake_holds(machine):
+                continue
             if after != machine:
                 self._noticed(machine, after, seen, now)
         self._forget_old(now)
@@ -332,6 +332,12 @@ class Fleet:
                 self.reports[machine.name] = doubt
             found.append((machine, seen))
         return found
+
+    def _brake_holds(self, machine: Machine) -> bool:
+        """It works or it does not: it stays until it is known what is wrong with so many, unless all are to go."""
+        pool = self.policy.pool(machine.pool)
+        paused = halts("scale-down", self.policy.pause, pool.pause if pool else "")
+        return self._brake is not None and (paused or not self.policy.retire)
 
     def _pull_brake(self, machines: Sequence[Machine]) -> None:
         before, self._brake = self._brake, brake(machines)

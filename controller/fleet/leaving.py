@@ -35,6 +35,7 @@ _MOST_POLL = 30.0
 _MOST_LEAVING_POLL = 10.0
 # An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
 _REPEAT = 60.0
+_OTHERWISE = "what is to go at the end of everything was changed meanwhile"
 # Why an eviction is refused for now.
 _HELD_UP = (Reason.PDB, Reason.RATE_LIMITED, Reason.UNAVAILABLE)
 
@@ -95,8 +96,8 @@ class Leaving:
     def _wanted_gone(self, policy: Policy, machine: Machine) -> Callable[[], None]:
         """Where nobody can be asked to delete it, it may as well go on working: a waiting pod may need it.
 
-        Nor does it go once somebody has paused that, or no longer wants everything to go, unless the cloud was asked for
-        its end already. `policy`: with which this step began.
+        Nor does it go once somebody has paused that, or wants the end of everything in another way or not at all, unless
+        the cloud was asked for its end already. `policy`: with which this step began.
         """
         name = machine.name
 
@@ -110,8 +111,22 @@ class Leaving:
             asked = now_is is not None and now_is.delete_at > 0
             if self.policy is not None and not asked and self._removal.is_paused(self.policy, machine):
                 raise CalledOff(Explanation(Reason.PAUSED, "scale-down is paused"))
-            if policy.retire and self.policy is not None and not asked and not self.policy.retire:
-                raise CalledOff(Explanation(Reason.NEEDED, "not everything is to go any more"))
+            if not asked and self._wished_otherwise(policy):
+                raise CalledOff(Explanation(Reason.NEEDED, _OTHERWISE))
+
+        return check
+
+    def _wished_otherwise(self, policy: Policy) -> bool:
+        """Whether its work may be asked to leave only as people wish it by now, which this step does not know."""
+        return bool(policy.retire) and self.policy is not None and self.policy.retire != policy.retire
+
+    def _failed_may_go(self, policy: Policy) -> Callable[[], None]:
+        """It goes in any case, and of its work only what may be evicted by the wish as it stands now."""
+
+        def check() -> None:
+            self._check()
+            if self._wished_otherwise(policy):
+                raise NotYet(_OTHERWISE)
 
         return check
 
@@ -162,7 +177,7 @@ class Leaving:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
             return
-        wanted_gone = self._check if machine.failed else self._wanted_gone(policy, machine)
+        wanted_gone = self._failed_may_go(policy) if machine.failed else self._wanted_gone(policy, machine)
         if machine.failed and machine.name in self._kept:
             self._check()
             machine = await self._move(intent, Phase.DRAINING, drain_at=self._clock())  # its grace begins now

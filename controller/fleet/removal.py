@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import ClusterError, View, Writer
 from controller.domain import names
-from controller.domain.cloudthings import Instance, Volume, Volumes
+from controller.domain.cloudthings import SWITCHED, Instance, Volume, Volumes
 from controller.domain.kube import DisruptionBudget, Node, Pod, Taint
 from controller.domain.machine import Machine
 from controller.domain.outcome import Happened, Outcome, Refused
@@ -247,7 +247,8 @@ class Removal:
         if machine.failed or work_only:
             pods = [pod for pod in pods if uses_gpus(picture, pod) or protected(pod, now)]
         node = self._view.node(machine.name) or Node(name=machine.name, uid="")
-        if policy.retire and not last:
+        # One that is only switched is the user's own: that all that was bought is to go says nothing of its work.
+        if policy.retire and machine.market != SWITCHED and not last:
             why = keeps(picture, node, pods)
         else:
             why = blockers(picture, node, pods, machine.moving if policy.consolidate != OFF else ())

@@ -26,6 +26,7 @@ from controller.planning.protection import (
     owner_makes_another,
     paused,
     protected,
+    uses_gpus,
 )
 from controller.planning.room import Room
 from controller.planning.sites import node_of
@@ -79,6 +80,9 @@ def keeps(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation | 
     if said := node_forbids(node, snapshot.now):
         return Explanation(Reason.DO_NOT_DISRUPT, said)
     for pod in pods:
+        if _cannot_be_seen_to_end(snapshot, node, pod):
+            words = f"pod {pod.key} uses its GPUs, and its Node is not Ready to tell that it has ended"
+            return Explanation(Reason.IN_USE, words)
         if not moves(pod):
             continue
         if why := protected(pod, snapshot.now):
@@ -89,3 +93,10 @@ def keeps(snapshot: Snapshot, node: Node, pods: Sequence[Pod]) -> Explanation | 
         if (budget := forbidden_by_budget(snapshot, pod)) is not None:
             return budget
     return None
+
+
+def _cannot_be_seen_to_end(snapshot: Snapshot, node: Node, pod: Pod) -> bool:
+    """Work that was asked to leave and may run on: the last list would stop the delete each time it is tried."""
+    if node.ready or pod.deleting_at is None or not uses_gpus(snapshot, pod):
+        return False
+    return snapshot.now > pod.deleting_at + snapshot.policy.deadlines.terminating_slack

@@ -82,6 +82,22 @@ def test_a_pause_stops_it(given: dict[str, Any]) -> None:
     assert plan(at).machines[NAME].code is Reason.PAUSED
 
 
+@pytest.mark.parametrize(
+    ("ready", "gpus", "ago", "stays"),
+    [
+        (False, 1, 31, True),
+        (False, 1, 29, False),
+        (False, 0, 31, False),
+        (True, 1, 31, False),
+    ],
+)
+def test_work_that_nobody_sees_end_keeps_it(ready: bool, gpus: int, ago: float, stays: bool) -> None:
+    leaving = here(gpus=gpus, deleting_at=NOW - ago)
+    silent = replace(node(NAME), ready=ready, ready_since=NOW - 60)
+    at = world(machines=(machine(),), nodes=(silent,), pods=[leaving], policy=policy(retire="force"))
+    assert plan(at).machines[NAME].code is (Reason.IN_USE if stays else Reason.RETIRED)
+
+
 def test_an_annotation_on_the_node_keeps_it() -> None:
     kept = node(NAME, annotations={"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"})
     at = world(machines=(machine(),), nodes=(kept,), policy=policy(retire="force"))
