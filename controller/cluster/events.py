@@ -109,6 +109,7 @@ class Events:
         except ClusterError as error:
             if error.kind != "conflict":  # told in this very second already
                 raise
+        self._told.pop(key, None)  # those told first stand first
         self._forget(now)
         self._told[key] = _Told(f"{path}/{name}", now, 1)
 
@@ -127,10 +128,12 @@ class Events:
         return True
 
     def _forget(self, now: float) -> None:
-        if len(self._told) >= MOST_REMEMBERED:
-            self._told = {key: told for key, told in self._told.items() if 0 <= now - told.first < AGGREGATED}
-        while len(self._told) >= MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
+        """What is too old to be counted on, and of the others what was told longest ago if there are too many."""
+        while self._told:
+            oldest = next(iter(self._told))
+            if len(self._told) < MOST_REMEMBERED and 0 <= now - self._told[oldest].first < AGGREGATED:
+                return
+            del self._told[oldest]
 
 
 def _name(subject: Subject, kind: str, reason: str, message: str, now: float) -> str:

@@ -424,3 +424,15 @@ async def test_the_memory_of_events_is_bounded() -> None:
     assert len(made._events._told) <= 4000
     assert all(isinstance(asked, Asked) for asked in transport.asked)
     clock.pass_(1)
+
+
+async def test_events_that_are_too_old_to_be_counted_on_are_forgotten() -> None:
+    made, transport, clock = writer()
+    transport.route = lambda asked: {}
+    for message in ("first", "second", "first"):
+        await made.event(POD, type="Normal", reason="R", message=message)
+        clock.pass_(2000)
+    assert [message for _, _, message in made._events._told] == ["second", "first"]
+    clock.pass_(3600)
+    await made.event(POD, type="Normal", reason="R", message="third")
+    assert [message for _, _, message in made._events._told] == ["third"]
