@@ -73,6 +73,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     device_claims: tuple[DeviceClaim, ...] = ()
     unreadable: tuple[str, ...] = ()  # optional kinds that the cluster has and that may not be read
     machines: tuple[Machine, ...] = ()
+    # Second instances of one order, which nobody works with: each costs like a machine until it is gone.
+    surplus: tuple[Machine, ...] = ()
     offers: tuple[Offer, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     own: Mapping[str, Own] = {}  # switched machines, by name
@@ -82,8 +84,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     spent_this_month: Decimal = Decimal(0)
     # By the identity of a waiting pod: machines that were bought for it, in vain.
     disappointed: Mapping[str, tuple[str, ...]] = {}  # they were ready and did not hold it
-    given_up: Mapping[str, Mapping[str, Reason]] = {}  # they never became usable
-    tried: Mapping[str, Tried] = {}  # by sort (Machine.sort)
+    given_up: Mapping[
+        str, Mapping[str, Reason]
+    ] = {}  # they never became usable, or broke before it ran there
+    tried: Mapping[str, Tried] = {}  # by sort (Machine.sort, Machine.sort_once_ready)
     in_vain: Mapping[str, InVain] = {}  # by pool
 
 

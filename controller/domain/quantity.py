@@ -69,8 +69,8 @@ def show(resource: str, units: int) -> str:
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         for suffix, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
             if units >= 10 * size or (units and units % size == 0):
-                amount = round(units / size, 1)
-                return f"{amount:g}{suffix}"
+                amount = f"{units / size:.1f}".removesuffix(".0")  # `:g` writes large ones as 4.29497e+09
+                return f"{amount}{suffix}"
     return str(units)
 
 

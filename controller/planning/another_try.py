@@ -1,4 +1,5 @@
-"""When a machine is ordered again for pods whose machines never became usable: after a pause, and one at a time.
+"""When a machine is ordered again for pods whose machines never became usable, or broke before the pods ran there: after a
+pause, and one at a time.
 
 What keeps machines from becoming usable may pass (the cluster did not answer, a registry was down), and nobody says
 when; so it is tried again, ever more seldom, for the pod that costs the least to try. The pause counts from the last
@@ -12,12 +13,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from controller.domain.machine import ONCE_READY
 from controller.domain.plan import Explanation, Snapshot, Tried
 from controller.domain.reason import Reason
 from controller.planning.fit import Ask
 
 LONGEST_PAUSE = 86400.0
 _UNLESS = "unless one of the same type becomes usable there for somebody else, or there is another token"
+_BROKE = "for they became usable and broke, and so may the next one"
 _LOOK = "(look at how machines start: join script, token, image, device plug-in)"
 
 
@@ -52,6 +55,7 @@ class _Unit(msgspec.Struct):
     tries: int = 0
     last: float = 0.0
     pools: set[str] = set()
+    broke: bool = False  # one had become usable before
 
 
 def another_try(
@@ -80,7 +84,8 @@ def another_try(
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
             wakes.append(moment_of_it)
-            _tell(unit, told, f"nothing more is bought before {moment(moment_of_it)}, {_UNLESS}")
+            why = _BROKE if unit.broke else _UNLESS
+            _tell(unit, told, f"nothing more is bought before {moment(moment_of_it)}, {why}")
         elif unit.tries:
             due.append(unit)
         else:
@@ -107,6 +112,7 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]]) -> None:
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)
     unit.pools = {sort.partition("/")[0] for sort in known}
+    unit.broke = any(sort.endswith(ONCE_READY) for sort in known)
 
 
 def _pools_that_are_tried(snapshot: Snapshot, held: Sequence[Held]) -> set[str]:

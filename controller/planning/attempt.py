@@ -115,20 +115,22 @@ class Attempt(Seating):
         already = self._seated.get(gang.key, 0) if gang is not None else 0
         needed = (gang.needed if gang is not None else len(asks)) - already
         mark = len(self.order)
-        missed: list[Ask] = []
-        most = 0
+        objection: Explanation | None = None  # where the most of them would get a place
+        most = -1
         for zone in self._zones(gang):
             self._zone = zone
             missed = [ask for ask in asks if not self._seat(ask)]
             self._zone = None
             if len(asks) - len(missed) >= needed or not missed:
                 return
-            most = max(most, len(asks) - len(missed))
+            if len(asks) - len(missed) > most:
+                most = len(asks) - len(missed)
+                whys = (self.unplaced[ask.pod.key] for ask in missed)
+                objection = next((why for why in whys if why), None)
             self.back(mark)
             self._no_use.clear()
         if gang is not None:
             self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
-        objection = next((self.unplaced[a.pod.key] for a in missed if self.unplaced[a.pod.key]), None)
         for ask in asks:
             self.unplaced[ask.pod.key] = objection
 
@@ -136,10 +138,12 @@ class Attempt(Seating):
         """Where a gang may be tried: the locations of the best offers first."""
         if gang is None or not gang.one_location:
             return (None,)
-        if gang.location:
-            return (gang.location,)
+        if gang.location is not None:
+            return (gang.location or None,)  # its pods are bound to it as they are
         offered = self.board.offers.by(names.LABEL_ZONE)
         sold = self.buyable
+        if sold & ~self.board.offers.having(names.LABEL_ZONE):
+            return (None,)  # some tell none, as at home: its pods are bound to a location as it is
         found = sorted((self.shop.best(bits & sold), zone) for zone, bits in offered.items() if bits & sold)
         return [zone for _, zone in found] or (None,)
 

@@ -107,27 +107,45 @@ def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Pa
     )
     if len(kinds) > KINDS:
         return None
-    place = {id(ask): number for number, ask in enumerate(pods)}
-    found = cheapened(
-        [ask.needs for ask in pods],
-        [Kind(price, shop.free[offer]) for offer, price in kinds],
-        [[place[id(ask)] for ask in inside] for inside in groups],
-        [
-            sum(
-                (profiles[ask.profile].offers >> offer & 1) << number
-                for number, (offer, _) in enumerate(kinds)
-            )
-            for ask in pods
-        ],
-        work=packer.work,
-        fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
-    )
+    found = _found(packer, pods, groups, kinds, profiles)
     if found is None:
         return None
     made = _repacked(
         packing, [[pods[pod] for pod in group] for group in found], packer, sold, tally, profiles
     )
     return made if made is not None and packer.saves(made, packing) else None
+
+
+def _found(
+    packer: Packer,
+    pods: Sequence[Ask],
+    groups: Sequence[Sequence[Ask]],
+    kinds: Sequence[tuple[int, int]],
+    profiles: dict[int, Profile],
+) -> list[list[int]] | None:
+    """The pods of each machine, as numbers; what was found for the plan before where it is asked for the same.
+
+    That is so wherever a plan is not carried out (a dry run, a ledger that cannot be written), pass after pass, and to
+    look for half a second each time would hold up all else.
+    """
+    shop = packer.shop
+    place = {id(ask): number for number, ask in enumerate(pods)}
+    numbers = [[place[id(ask)] for ask in inside] for inside in groups]
+    needs = [ask.needs for ask in pods]
+    offers = [profiles[ask.profile].offers for ask in pods]
+    asked = (packer.work, packer.overshoot, needs, offers, numbers, kinds)
+    if shop.bargain is not None and shop.bargain[0] == asked:
+        return shop.bargain[1]
+    found = cheapened(
+        needs,
+        [Kind(price, shop.free[offer]) for offer, price in kinds],
+        numbers,
+        [sum((of >> offer & 1) << number for number, (offer, _) in enumerate(kinds)) for of in offers],
+        work=packer.work,
+        fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
+    )
+    shop.bargain = (asked, found)
+    return found
 
 
 def _free(ask: Ask, profile: Profile) -> bool:

@@ -38,13 +38,14 @@ def reserved(price: Decimal, billing: Billing) -> Decimal:
 
 def spent(snapshot: Snapshot) -> Decimal:
     """Of this month, until now."""
-    machines = (m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not is_own(m))
+    every = (*snapshot.machines, *snapshot.surplus)
+    machines = (m for m in every if m.phase is not Phase.TOMBSTONE and not is_own(m))
     return snapshot.spent_this_month + sum((_so_far(snapshot, m) for m in machines), Decimal(0))
 
 
 def committed(snapshot: Snapshot, machines: Iterable[Machine] | None = None) -> Decimal:
     """Of this month, with what the machines that are there will cost at least."""
-    known = snapshot.machines if machines is None else machines
+    known = (*(snapshot.machines if machines is None else machines), *snapshot.surplus)
     return snapshot.spent_this_month + sum(
         (
             _so_far(snapshot, m) + (Decimal(0) if m.gone_at else _to_come(snapshot, m))

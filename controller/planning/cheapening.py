@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from math import sqrt
 
 from controller.domain.resources import Resources
+from controller.planning.covering import Pods
 from controller.planning.puzzle import TINY, Kind, Machine, Puzzle
+from controller.planning.recombining import MOST, Fine, Recombining
 
 _SEED = 1
 WORK = 150_000  # looks at a machine for a pod: a tenth of a second; as long as it pays, four times as much at most
@@ -24,10 +26,10 @@ _SINGLE = 0.5  # of the steps take a few pods more out of machines that stay
 _OVERLOOKED = 0.05  # of the machines, so that the same pods are not always seated in the same way
 _HEATS = 2  # times that it begins with a large freedom again; so often in vain, and it ends
 _MOST_HEATS = 8
+_TURNS, _MOST_TURNS = 2, 3  # in vain, and in all, that sets of pods are put together anew
+_ENOUGH = 6  # times as much work as a search begins with: no turn begins after that
 _STEP = 20  # what a step is counted as beside these
 _DEARER = 0.12  # of what a machine costs on average, by which a step may be dearer at the beginning
-
-Fine = Callable[[Sequence[int], int], bool]  # pods, and the number of a kind
 
 
 def _whole(share: float) -> float:
@@ -58,6 +60,8 @@ class Search:
         sizes.append([sum(of[pod] for of in sizes[1:]) for pod in range(count)])
         self._sizes = [of for of in sizes if min(of) < max(of)] or sizes[:1]
         self._work = 0
+        self.spent = 0  # in all runs that are over
+        self.sets: dict[Pods, int] = {}  # of pods that shared a machine, and its price
 
     def _for(self, pod: int, part: Callable[[float], float]) -> tuple[float, int]:
         """The kind to open for the pod if it pays for its share only, or more of it; and what it then pays."""
@@ -73,6 +77,7 @@ class Search:
         best, least = self._machines, self._price
         slack, heat = _DEARER * least / len(best), most / _HEATS
         in_vain = heats = 0
+        self._remember(best)
         while in_vain < _HEATS and heats < _MOST_HEATS:
             heats, before = heats + 1, least
             while self._work < heats * heat:
@@ -82,13 +87,25 @@ class Search:
                 price = sum(machine[2] for machine in machines)
                 left = 1 - self._work % heat / heat
                 if price <= self._price + slack * left * left * left * self._chance():
+                    known = set(map(id, self._machines))
+                    self._remember([machine for machine in machines if id(machine) not in known])
                     self._machines, self._price = machines, price
-                    if price < least and self._may_be(machines):
+                    if price < least and self.may_be(machines):
                         best, least = machines, price
             in_vain = 0 if least < before else in_vain + 1
+        self.spent += self._work
         return best
 
-    def _may_be(self, machines: list[Machine]) -> bool:
+    def again(self, machines: list[Machine], most: int) -> list[Machine]:
+        """From these machines."""
+        self._machines, self._price, self._work = machines, sum(machine[2] for machine in machines), 0
+        return self.run(most)
+
+    def _remember(self, machines: Sequence[Machine]) -> None:
+        for machine in machines:
+            self.sets[tuple(sorted(machine[0]))] = machine[2]
+
+    def may_be(self, machines: list[Machine]) -> bool:
         return self._fine is None or all(self._fine(machine[0], machine[3]) for machine in machines)
 
     def _any(self, count: int) -> int:
@@ -188,6 +205,8 @@ class Search:
                             if chance() >= _OVERLOOKED:
                                 least, seat = rise, number
                             break
+                    else:
+                        self._work += len(dearer[its_kind]) // 4
             if seat < 0:
                 wide |= opened is not self._opened[0]
                 machines.append(([pod], needs, puzzle.prices[kind], kind, puzzle.kinds[kind]))
@@ -221,7 +240,26 @@ def cheapened(
     before = sum(machine[2] for machine in machines)
     if before <= puzzle.bound() * (1 + TINY):
         return None
-    found = Search(puzzle, machines, fine).run(min(work, _WORK_FOR_TWO * len(pods) * len(pods)))
+    search, most = Search(puzzle, machines, fine), min(work, _WORK_FOR_TWO * len(pods) * len(pods))
+    found = search.run(most)
+    if work >= WORK and len(pods) <= MOST:
+        found = _recombined(found, search, Recombining(puzzle, pods, kinds, fine), most)
     if sum(machine[2] for machine in found) >= before:
         return None
     return [sorted(machine[0]) for machine in found]
+
+
+def _recombined(best: list[Machine], search: Search, sets: Recombining, most: int) -> list[Machine]:
+    """By turns put together anew, and searched on from there."""
+    least = sum(machine[2] for machine in best)
+    lowest, in_vain = sets.grow(search.sets) * (1 + TINY), 0
+    for turn in range(_MOST_TURNS):
+        if in_vain == _TURNS or least <= lowest or sets.done or search.spent > _ENOUGH * most:
+            break
+        in_vain += 1
+        anew = sets.whole(search.sets, turn)
+        for found in (anew, search.again(anew, most), sets.chosen(least)):
+            price = sum(machine[2] for machine in found)
+            if found and price < least and search.may_be(found):
+                best, least, in_vain = found, price, 0
+    return best

@@ -6,11 +6,10 @@ A gang that cannot be completed is left out, and the places of its pods are for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controller.domain import names
-from controller.domain.kube import Pod
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning import together
@@ -22,7 +21,7 @@ from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import Question, why_not
-from controller.planning.fit import Ask, admitted, asks, enough, watched_labels, with_place
+from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.hopeless import sort_out
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
@@ -33,12 +32,16 @@ from controller.planning.packing import Packer, Packing
 from controller.planning.picture import at_paid_prices, in_order
 from controller.planning.placing import Placing, board_of, place
 from controller.planning.protection import paused
-from controller.planning.room import UNNAMED, Room, launch
+from controller.planning.room import UNNAMED, launch
 from controller.planning.sites import Sites, existing
 from controller.planning.workshop import bits
 
 # Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
 _GANGS_ONE_BY_ONE = 4
+# How often gangs that must be in one location are tried in the next one, each time by a draft of everything.
+# Gangs that nothing helps take as many in each round in which one of them is left out; where many pods wait, such a
+# draft takes long.
+_OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 24, 8000
 
 
 @dataclass(slots=True)
@@ -57,6 +60,10 @@ class Draft:
     placing: Placing
     packing: Packing
     left: list[Ask]
+    short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
+    location: dict[str, tuple[str, bool]] = field(
+        default_factory=dict
+    )  # of gangs that could have another; if any is left
     first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
 
 
@@ -80,18 +87,36 @@ def draft(snapshot: Snapshot) -> Draft:
 def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     """No gang of which too few would get a place."""
     failed: dict[str, Explanation] = {}
+    short: set[Reason] = set()
+    in_vain: dict[str, set[str]] = {}  # by gang, locations in which it did not come together
+    nearest: dict[str, Explanation] = {}  # what was in the way in the first of them
+    moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // max(1, len(found.pods))))
     while True:
-        made = _draft(snapshot, found, failed)
+        made = _draft(snapshot, found, failed, in_vain)
+        made.short = set(short)
         broken = _incomplete(made, failed)
         if not broken:
             if made.packer.work:
                 cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
                 made.packing = cheaper or made.packing
             return made
+        for key in made.location.keys() & broken.keys():
+            in_vain.setdefault(key, set()).add(made.location[key][0])
+            broken[key] = nearest.setdefault(key, broken[key])
+        if moves and any(made.location[key][1] for key in made.location.keys() & broken.keys()):
+            moves -= 1
+            continue
+        short = made.short
+        in_vain.clear()  # what is left out now may have been in the way
         failed |= broken if len(failed) >= _GANGS_ONE_BY_ONE else _of_no_influence(made, broken)
 
 
-def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation]) -> Draft:
+def _draft(
+    snapshot: Snapshot,
+    found: Demand,
+    failed: Mapping[str, Explanation],
+    in_vain: Mapping[str, Collection[str]],
+) -> Draft:
     declared = snapshot.policy.gpu_resources
     told = dict(found.told)
     demand = found.pods
@@ -102,15 +127,17 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
+    location: dict[str, tuple[str, bool]] = {}
     if any(gang.one_location for gang in found.gangs.values()):
         there = [*sites.ready, *sites.coming, *sites.draining]
-        demand = together.in_one_location(
+        demand, location = together.in_one_location(
             demand,
             found.gangs,
             options,
             snapshot.machines,
             there,
-            lambda pod, c: runs_on(pod, packer.template(c)),
+            packer.template,
+            in_vain,
         )
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
@@ -118,7 +145,7 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     for number, room in enumerate(minimum.rooms):  # told apart, as machines are
         room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
     watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
-    asking = asks(demand, declared, watched, found.gangs)
+    asking = asks(demand, declared, watched, together.placed(found.gangs, location))
     board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
     board.offer_number = packer.shop.number_of_room
     placing = place(asking, sites, declared, board)
@@ -152,7 +179,9 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation])
     packing = packer.best(sorted_out.left, tally, board, seated)
     packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
     packing.together |= sorted_out.together
-    return Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
+    made = Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
+    made.location = location
+    return made
 
 
 def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:
@@ -175,14 +204,25 @@ def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Exp
         if count[gang.key] >= min(gang.needed, waiting[gang.key]):
             continue
         first = why.get(gang.key)
+        if first is not None:
+            made.short.add(first.code)
         places = made.packing.together.get(gang.key, count[gang.key])
         found[gang.key] = Explanation(
             Reason.GANG_INCOMPLETE,
             f"{gang.name} needs {gang.needed} of its waiting pods at once and only {places} would get a place"
             + (", all in one location" if gang.one_location else "")
-            + (f"; the next: {first.message}" if first is not None else ""),
+            + (f"; the next: {_for_a_gang(made, first)}" if first is not None else ""),
         )
     return found
+
+
+def _for_a_gang(made: Draft, why: Explanation) -> str:
+    if why.code is not Reason.LIMIT_RATE:
+        return why.message
+    return (
+        f"limits.launches_per_minute is {made.snapshot.policy.limits.launches_per_minute}, and all that it needs is ordered "
+        "at once: it waits until so many launches are free again, and for ever if it needs more: raise it then"
+    )
 
 
 def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
@@ -196,9 +236,3 @@ def why_unplaced(made: Draft, ask: Ask) -> Explanation:
     shop = made.packer.shop
     question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, shop.stages)
     return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
-
-
-def runs_on(pod: Pod, room: Room) -> bool:
-    """Whether the pod alone would run on such a machine."""
-    needs = {name: units for name, units in with_place(pod.shape.requests).items() if units}
-    return enough(needs, room.free) and admitted(pod.shape, room.name, room.labels, room.taints)

@@ -29,11 +29,14 @@ def feasible_nodes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
     watched = watched_labels((*(p for p in snapshot.pods if p.node), pod))
     (ask,) = asks([pod], frozenset(), watched)
     board = Board(snapshot, rooms, [ask])
-    return tuple(rooms[number].name for number in sorted(board.each(ask, board.old, THERE)))
+    free = [rooms[number].name for number in sorted(board.each(ask, board.old, THERE))]
+    # Being cordoned keeps pods off; for where they are spread only the taint counts, which may not be there yet.
+    bears = any(toleration.tolerates(_CORDONED) for toleration in pod.shape.tolerations)
+    closed = {node.name for node in nodes if node.unschedulable and not bears}
+    return tuple(name for name in free if name not in closed)
 
 
 def _room(node: Node, pods: list[Pod]) -> Room:
     used = total(with_place(pod.shape.requests) for pod in pods)
     free = {name: units - used.get(name, 0) for name, units in {PODS: 0, **node.allocatable}.items()}
-    taints = (*node.taints, _CORDONED) if node.unschedulable else node.taints
-    return Room(node.name, node.labels, taints, free)
+    return Room(node.name, node.labels, node.taints, free)

@@ -1,13 +1,15 @@
 """Shares of a GPU as KAI knows them: annotations of pods that request none. Opt-in.
 
 Waiting shares that go together are put on whole GPUs here, and each such GPU is asked for once: the first
-pod stands for the others. What KAI's own node-scale-adjuster asks for in their name is ignored, and so
+pod stands for the others. What else they ask for must be had with one GPU of a machine that could be bought, or
+no machine would hold them together and all of them would wait. What KAI's own node-scale-adjuster asks for in their name is ignored, and so
 the same demand never counts twice. GPUs whose shares run already are held by KAI's reservation pods.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import msgspec
@@ -16,8 +18,10 @@ from controller.domain import names
 from controller.domain.kube import Pod
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import GPU, total
+from controller.domain.resources import GPU, Resources, add, fits, total
 from controller.planning.choice import allows_type
+from controller.planning.fit import admitted, with_place
+from controller.planning.room import Room, new_room
 
 _ADJUSTER, _RESERVATIONS = "kai-scale-adjust", "kai-resource-reservation"
 _STANDS_FOR = "shared-gpu-pod-name"
@@ -30,6 +34,27 @@ class Shares(msgspec.Struct):
     pods: list[Pod] = []
     told: dict[str, Explanation] = {}
     along: dict[str, list[str]] = {}  # by the key of the first pod on a GPU
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """One that is to be shared."""
+
+    used: Fraction = Fraction(0)
+    asked: dict[str, int] = field(default_factory=dict)
+    pods: list[Pod] = field(default_factory=list)
+
+    def takes(self, pod: Pod, share: Fraction, parts: Sequence[Resources]) -> bool:
+        """Whether another goes on it; where no machine takes such pods at all, what else they ask for does not matter."""
+        if self.used + share > _WHOLE:
+            return False
+        asked = add(self.asked, with_place(pod.shape.requests))
+        return not parts or any(fits(asked, part) for part in parts)
+
+    def put(self, pod: Pod, share: Fraction) -> None:
+        self.used += share
+        self.asked = add(self.asked, with_place(pod.shape.requests))
+        self.pods.append(pod)
 
 
 def asks_for_share(pod: Pod) -> bool:
@@ -47,7 +72,11 @@ def whole_gpus(snapshot: Snapshot, waiting: Sequence[Pod], alone: Mapping[str, o
     found = Shares()
     memory = _least_memory(snapshot)
     kept = _kept(snapshot, waiting, memory)
-    gpus: list[tuple[bytes, Fraction, list[Pod]]] = []
+    parts = _parts_of_machines(snapshot)
+    every: list[_Gpu] = []
+    gpus: dict[bytes, list[_Gpu]] = {}  # by what must be alike
+    begin: dict[tuple[object, ...], int] = {}  # by kind of pod: the first of these that may take one
+    welcome: dict[bytes, list[Resources]] = {}
     for pod in sorted(waiting, key=lambda pod: (-pod.shape.priority, pod.created, pod.key)):
         share = _share(pod, memory)
         if share is None:
@@ -68,14 +97,24 @@ def whole_gpus(snapshot: Snapshot, waiting: Sequence[Pod], alone: Mapping[str, o
             found.pods.append(_asking(pod, [pod], devices))
             continue
         like = _like(pod)
-        for number, (other, used, inside) in enumerate(gpus):
-            if other == like and used + share <= _WHOLE:
-                gpus[number] = (other, used + share, inside)
-                inside.append(pod)
+        if like not in welcome:
+            welcome[like] = [
+                part for room, part in parts if admitted(pod.shape, room.name, room.labels, room.taints)
+            ]
+        same = gpus.setdefault(like, [])
+        kind = (like, share, tuple(sorted(pod.shape.requests.items())))
+        # What has no room for such a pod will never have any: it is not looked at again for thousands.
+        for number in range(begin.get(kind, 0), len(same)):
+            if same[number].takes(pod, share, welcome[like]):
                 break
         else:
-            gpus.append((like, share, [pod]))
-    for _, _, inside in gpus:
+            number = len(same)
+            same.append(shared := _Gpu())
+            every.append(shared)
+        begin[kind] = number
+        same[number].put(pod, share)
+    for shared in every:
+        inside = shared.pods
         found.pods.append(_asking(inside[0], inside, 1))
         if len(inside) > 1:
             found.along[inside[0].key] = [pod.key for pod in inside[1:]]
@@ -157,6 +196,19 @@ def _least_memory(snapshot: Snapshot) -> int:
         if offer.type.gpus and any(allows_type(pool, offer.type) for pool in snapshot.policy.pools)
     ]
     return min(sizes, default=0)
+
+
+def _parts_of_machines(snapshot: Snapshot) -> list[tuple[Room, Resources]]:
+    """Each machine that could be bought, with what of it there is to one GPU."""
+    found: dict[tuple[str, str, str], tuple[Room, Resources]] = {}
+    for offer in snapshot.offers:
+        for pool in snapshot.policy.pools if offer.type.gpus else ():
+            key = (pool.name, offer.type.name, offer.location)
+            if key not in found and allows_type(pool, offer.type):
+                room = new_room(snapshot, pool, offer)
+                part = {name: units // offer.type.gpus for name, units in room.free.items()}
+                found[key] = (room, part)
+    return list(found.values())
 
 
 def _asking(first: Pod, inside: Sequence[Pod], gpus: int) -> Pod:

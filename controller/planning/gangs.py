@@ -41,7 +41,9 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0  # pods that must run at once, those that run already among them; 0: nobody says
     needed: int = 0  # of those that wait
     one_location: bool = False
-    location: str = ""  # where its running members are, if it must be one and they are in one
+    location: str | None = (
+        None  # where its running members are, if it must be one and they are in one; "": at home
+    )
 
 
 class Members(msgspec.Struct):
@@ -147,14 +149,18 @@ def find(snapshot: Snapshot) -> dict[str, Members]:
     return {key: gang for key, gang in found.items() if not gang.one_by_one}
 
 
-def located(gang: Members, nodes: Mapping[str, Node]) -> str:
-    """The one location of the members that have a node; "" if there is none yet, or more than one."""
+def located(gang: Members, nodes: Mapping[str, Node], bought: Mapping[str, str]) -> str | None:
+    """The one location of the members that have a node; None if there is none yet, or more than one.
+
+    Nodes that tell none, as at home, are one: "". `bought`: by Node, the location that is known without its labels.
+    """
     places = set()
     for pod in gang.there:
         node = nodes.get(pod.node)
         if node is not None:
-            places.add(node.labels.get(names.LABEL_LOCATION) or node.labels.get(names.LABEL_ZONE, ""))
-    return places.pop() if len(places) == 1 else ""
+            told = node.labels.get(names.LABEL_LOCATION) or node.labels.get(names.LABEL_ZONE, "")
+            places.add(told or bought.get(node.name, ""))
+    return places.pop() if len(places) == 1 else None
 
 
 def _measure(gang: Members, groups: Mapping[tuple[str, str, str], PodGroup], jobs: Mapping[str, Job]) -> None:

@@ -8,7 +8,7 @@ buy by that, one after the other, what the limit forbids.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -24,7 +24,7 @@ from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
 from controller.planning.drafting import Draft
 from controller.planning.limits import Tally
-from controller.planning.minimum import doubt
+from controller.planning.minimum import doubt, nothing_sold, right_sized
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
@@ -85,15 +85,17 @@ def keep_free(
     told: Mapping[str, Explanation],
     demand: Iterable[Pod],
     barred: Mapping[int, str] = {},
+    short: Collection[Reason] = frozenset(),
 ) -> KeptFree:
     """What to order so that enough is free, and which machines hold what must stay free.
 
     `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims. `barred`:
-    candidates, by id, of which nothing would stay free, and the pod that would take it.
+    candidates, by id, of which nothing would stay free, and the pod that would take it. `short`: what gangs lack that
+    do not come together.
     """
     found = KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
-    if not wanted or any(why.code in _YIELDS_TO for why in told.values()):
+    if not wanted or not _YIELDS_TO.isdisjoint(short) or any(why.code in _YIELDS_TO for why in told.values()):
         return found
     asked = {pod.key: pod for pod in demand}
     for entry in wanted:
@@ -199,7 +201,13 @@ def _order(
     if hopeless is not None:
         found.told[pool.name] = hopeless
         return
-    mine = [c for c in options if c.pool is pool and c.gpus and c.hindrance is None]
+    every = [c for c in options if c.pool is pool and c.gpus]
+    slots = max(1, pool.max - tally.of_pool[pool.name])
+    mine, too_large = right_sized(snapshot, every, -(-lacking // slots))
+    if not mine:
+        sold = too_large or nothing_sold(snapshot, every)
+        found.told[pool.name] = Explanation(sold.code, f"{words}, and less is free: {sold.message}")
+        return
     takes = sorted({barred[id(c)] for c in mine if id(c) in barred})
     mine = [c for c in mine if id(c) not in barred]
     if takes and not mine:
@@ -215,7 +223,8 @@ def _order(
     most = entry.max_price_per_hour
     while lacking > 0 and mine:
         slots = max(1, pool.max - tally.of_pool[pool.name])
-        large = [c for c in mine if c.gpus >= -(-lacking // slots)] or mine
+        least = -(-lacking // slots)
+        large = [c for c in mine if c.gpus >= least] or mine
         allowed = [c for c in large if tally.objection(c) is None] or [
             c for c in mine if tally.objection(c) is None
         ]
@@ -231,7 +240,9 @@ def _order(
             if why is not None:
                 found.told[pool.name] = Explanation(why.code, f"{words}, and less is free: {why.message}")
             return
-        chosen = choose(affordable)
+        # Where none is large enough, the nearest: a small one would take the place of more.
+        least = min(least, max(c.gpus for c in affordable))
+        chosen = choose([c for c in affordable if c.gpus >= least])
         tally.add(chosen)
         cost += Fraction(chosen.price)
         lacking -= chosen.gpus

@@ -3,8 +3,8 @@
 A machine is in vain for its pod when it never became usable (a deadline on its way), when even empty it is
 too small, or when it is ready and its GPUs lie free, and yet it does not take the pod: whatever the rule is
 (volumes, other pods, ports, daemons that grew), it holds on the next machine too, and no time mends that. What keeps
-machines from becoming usable may pass, so those are tried again (`another_try`). What was bought and is gone
-again is remembered by the ledger; what is still there is judged here.
+machines from becoming usable, or breaks them, may pass, so those are tried again (`another_try`). What was bought and is
+gone again is remembered by the ledger; what is still there is judged here.
 """
 
 from __future__ import annotations
@@ -63,11 +63,19 @@ def without_hopeless(
                 "ordered before one of them is gone",
             )
             continue
-        wrong = {m.name for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes, free)}
+        vain = [m for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes, free)]
+        broken = sorted(m.name for m in vain if not _works(m, nodes))
+        wrong = {m.name for m in vain}
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
             kept.add(key)
+        elif broken:
+            told[key] = Explanation(
+                Reason.READY_DEADLINE,
+                f"{_given_up(wrong - set(broken), dict.fromkeys(broken, Reason.READY_DEADLINE) | dict(given_up))}; "
+                f"nothing more is bought while {' and '.join(broken)}, whose Node is not Ready any more, is still there",
+            )
         elif len(wrong) < IN_VAIN:
             words = _given_up(wrong, given_up)
             held.append(Held(ask, frozenset(given_up), sorted(given_up.items())[-1][1], words))
@@ -95,6 +103,11 @@ def _given_up(too_small: Collection[str], given_up: Mapping[str, Reason]) -> str
     why = dict.fromkeys(too_small, Reason.PREDICTION_WRONG) | dict(given_up)
     listed = " and ".join(f"{name} ({code.value})" for name, code in sorted(why.items()))
     return f"{listed} were bought for it in vain"
+
+
+def _works(machine: Machine, nodes: Mapping[str, Node]) -> bool:
+    node = node_of(machine, nodes)
+    return node is not None and node.ready
 
 
 def _disappoints(

@@ -34,6 +34,7 @@ class Tally:
 
     def __init__(self, snapshot: Snapshot) -> None:
         every = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
+        every += snapshot.surplus
         alive = [m for m in every if not is_own(m)]  # what is switched and not bought escapes these limits
         others = _others(snapshot) if snapshot.policy.limits.cluster_wide else []
         self.limits = snapshot.policy.limits
@@ -66,9 +67,9 @@ class Tally:
 
     @property
     def rate_eases_at(self) -> float | None:
-        """When the limit on launches would allow one more, if it forbids any now."""
-        at = len(self._lately) - self.limits.launches_per_minute
-        return self._lately[at] + RATE_WINDOW if 0 <= at < len(self._lately) else None
+        """When the limit on launches would allow one more than it does now."""
+        at = max(0, len(self._lately) - self.limits.launches_per_minute)
+        return self._lately[at] + RATE_WINDOW if at < len(self._lately) else None
 
     def copy(self) -> Tally:
         other = object.__new__(Tally)

@@ -7,10 +7,11 @@ nothing any more. Where only the Node is silent, its work may go on: that machin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from controller.domain.kube import Node, Pod
-from controller.domain.machine import Machine
+from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Deadlines
@@ -20,6 +21,7 @@ from controller.planning.elsewhere import moves
 from controller.planning.protection import in_use, node_forbids, paused, protected
 
 CODES = (Reason.STOPPED, Reason.SILENT)
+_MANY, _SHARE = 3, 5  # at least so many, and more than one in so many
 
 
 def kept_though_off(snapshot: Snapshot, machine: Machine, node: Node | None, pods: Sequence[Pod]) -> str:
@@ -47,6 +49,27 @@ def is_for_good(snapshot: Snapshot, machine: Machine, node: Node | None) -> bool
     """Whether nobody can count on it: the cloud says that it is off, or its Node is silent for long."""
     silent = node is not None and silent_for_long(node, snapshot.policy.deadlines, snapshot.now)
     return bool(machine.stopped_at) or silent
+
+
+def counted_on(snapshot: Snapshot) -> Counter[str]:
+    """By pool, the machines that its minimum can count on: they are there or on their way, and their Node is not silent for
+    long. Where that is so of many at once the fault is elsewhere, and all count: no new machine mends it."""
+    there = [
+        m
+        for m in snapshot.machines
+        if m.phase is not Phase.TOMBSTONE and not m.phase.leaving and not m.failed
+    ]
+    nodes = {node.name: node for node in snapshot.nodes if not node.ready}
+    lost = {
+        m.name
+        for m in there
+        if m.phase is Phase.READY
+        and m.name in nodes
+        and silent_for_long(nodes[m.name], snapshot.policy.deadlines, snapshot.now)
+    }
+    if len(lost) >= _MANY and len(lost) * _SHARE > len(there):
+        lost = set()
+    return Counter(m.pool for m in there if m.name not in lost)
 
 
 def changes_at(snapshot: Snapshot, machine: Machine, node: Node | None) -> float | None:

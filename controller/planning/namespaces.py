@@ -122,7 +122,7 @@ class Charges:
             else:
                 waiting[pod.key] = pod
         counted = set()
-        for machine in snapshot.machines:
+        for machine in (*snapshot.machines, *snapshot.surplus):
             if machine.phase is Phase.TOMBSTONE or machine.gone_at or is_own(machine):
                 continue
             totals = _totals(machine, self._pools)

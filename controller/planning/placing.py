@@ -210,9 +210,14 @@ class _Seats:
             for ask in asks:
                 self.anywhere(ask)
             return
-        by = self.board.looks.by(names.LABEL_ZONE)
+        looks = self.board.looks
+        by = looks.by(names.LABEL_ZONE)
+        by = {
+            **by,
+            "": looks.everywhere & ~looks.having(names.LABEL_ZONE),
+        }  # those that tell none, as at home
         every = (self.ready, self.coming, self.draining)
-        for zone in [gang.location] if gang.location else sorted(by):
+        for zone in [gang.location] if gang.location is not None else sorted(by):
             here = by.get(zone, 0)
             mark, told, left = len(self.found.order), dict(self.found.told), len(self.found.left)
             needed, wakes = dict(self.found.needed), len(self.found.wakes)
@@ -220,7 +225,7 @@ class _Seats:
             for ask in asks:
                 self.anywhere(ask)
             self.ready, self.coming, self.draining = every
-            if len(self.found.left) == left or gang.location:
+            if len(self.found.left) == left or gang.location is not None:
                 return
             while len(self.found.order) > mark:
                 self.board.take(*self.found.order.pop())

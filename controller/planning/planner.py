@@ -28,7 +28,7 @@ from controller.planning.own import is_own, told_of_off, with_own
 from controller.planning.picture import by_intent, by_name, in_order, listed
 from controller.planning.price_floor import price_floor
 from controller.planning.protection import paused
-from controller.planning.purchases import buy, switch_on, told_of_first
+from controller.planning.purchases import buy, switch_on, told_of_switched
 from controller.planning.room import Room, launch
 from controller.planning.sites import existing
 
@@ -130,8 +130,9 @@ def _finished(made: Draft) -> Plan:
         if (one.pool, one.offer.key) in offered:  # what is switched on first is among the machines
             tally.add(offered[(one.pool, one.offer.key)])
     barred = takers(made) if snapshot.policy.headroom and snapshot.policy.namespaces else {}
-    free = keep_free(snapshot, placing.sites, bought, made.options, tally, told, made.found.pods, barred)
-    codes = {why.code for why in told.values()}
+    free = keep_free(
+        snapshot, placing.sites, bought, made.options, tally, told, made.found.pods, barred, made.short
+    )
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)
     if not paused(snapshot, None, "scale-up"):
@@ -145,7 +146,7 @@ def _finished(made: Draft) -> Plan:
         buying=any(isinstance(action, Launch) for action in actions),
     )
     machines_told |= told_of_off(snapshot)
-    machines_told |= told_of_first(made, launches)
+    machines_told |= told_of_switched(made, launches)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
@@ -158,6 +159,7 @@ def _finished(made: Draft) -> Plan:
         *free.wakes,
         *_refusals_end(snapshot),
     ]
+    codes = {why.code for why in (*told.values(), *minimum.told.values(), *free.told.values())} | made.short
     if Reason.LIMIT_RATE in codes:
         wakes.append(tally.rate_eases_at)
     if Reason.LIMIT_BUDGET in codes:

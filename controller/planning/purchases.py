@@ -29,13 +29,11 @@ def switch_on(made: Draft) -> list[Launch]:
     return actions
 
 
-def told_of_first(made: Draft, launches: list[Launch]) -> dict[str, Explanation]:
-    on = {one.pool: one for one in launches}
-    return {
-        one.pool: Explanation(Reason.STARTING, on[one.pool].reason)
-        if one.pool in on
-        else Explanation(Reason.OFF, SENTENCES[Reason.OFF])
-        for one in made.first
+def told_of_switched(made: Draft, launches: list[Launch]) -> dict[str, Explanation]:
+    """Machines that are switched on by this plan, and those that came first and that nobody needs in the end."""
+    told = {one.pool: Explanation(Reason.OFF, SENTENCES[Reason.OFF]) for one in made.first}
+    return told | {
+        one.pool: Explanation(Reason.STARTING, one.reason) for one in launches if is_own(one.offer)
     }
 
 

@@ -6,17 +6,16 @@ plan, byte for byte, that the long way makes; whatever could make a difference s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from controller.domain.kube import Pod
-from controller.domain.machine import Phase
 from controller.domain.plan import Action, Explanation, Snapshot
 from controller.domain.resources import uses_accelerator
 from controller.planning import fractions, scale_down
 from controller.planning.consolidation import OFF
 from controller.planning.demand import jobs_being_created
+from controller.planning.lost import counted_on
 from controller.planning.room import Room
 
 by_name = attrgetter("namespace", "name", "uid")
@@ -28,11 +27,7 @@ def nobody_waits(snapshot: Snapshot) -> bool:
     if policy.headroom or policy.consolidate != OFF or snapshot.device_claims:
         return False
     if any(pool.min for pool in policy.pools):
-        staying = Counter(
-            m.pool
-            for m in snapshot.machines
-            if m.phase is not Phase.TOMBSTONE and not m.phase.leaving and not m.failed
-        )
+        staying = counted_on(snapshot)
         if any(staying[pool.name] < pool.min for pool in policy.pools):
             return False
     declared, kai = policy.gpu_resources, policy.fractions == "kai"

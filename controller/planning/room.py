@@ -18,7 +18,7 @@ from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, is_accelerator, subtract
 from controller.planning import own, predict
-from controller.planning.fit import Ask, admitted, enough
+from controller.planning.fit import Ask, admitted, enough, with_place
 
 # No node and no label can have this value, so no pod can ask for the name of a machine that is not there yet.
 UNNAMED = "<new machine>"
@@ -146,3 +146,14 @@ def launch(room: Room, reason: str) -> Launch:
     return Launch(
         pool=room.pool.name, offer=room.offer, pods=tuple(pod.key for pod in room.pods), reason=reason
     )
+
+
+def how_many(pod: Pod, room: Room) -> int:
+    """Such pods such a machine takes; one that has rules about others has it for itself."""
+    shape = pod.shape
+    needs = {name: units for name, units in with_place(shape.requests).items() if units}
+    if not enough(needs, room.free) or not admitted(shape, room.name, room.labels, room.taints):
+        return 0
+    if shape.anti_affinity or shape.spreads or shape.host_ports:
+        return 1
+    return max(1, min(room.free.get(name, 0) // units for name, units in needs.items()))

@@ -119,7 +119,9 @@ def decide(
     if calm:
         busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
         open_to_it = [(m, node) for m, node in busy if not paused(snapshot, node, "scale-down", m.pool)]
-        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), stays)
+        # Work that moved to an idle machine would keep that one, which goes by itself: maybe the dearer one.
+        idle = {one.machine.name for one in found.idle}
+        action = consolidation.empty_one(snapshot, open_to_it, bound, rooms(), idle | stays.keys())
         if action is not None:
             _empty(found, allowance, action)
     pools = Counter(m.pool for m in alive if m.name in lasting)

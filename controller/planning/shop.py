@@ -24,7 +24,7 @@ from controller.planning.room import UNNAMED, Room, new_room
 _PRECISION = 10**9
 _LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
-_NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
+NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
 
 
 class Shop:
@@ -43,6 +43,8 @@ class Shop:
         self.stages: dict[int, tuple[PodShape, list[int]]] = {}  # how far pods come with all that is offered
         self.buyable = self.possible = 0
         self.own = 0  # machines that are there, and off
+        # What was asked for last by whole sets of machines, and found: the same serves the next plan.
+        self.bargain: tuple[tuple[object, ...], list[list[int]] | None] | None = None
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
@@ -67,7 +69,7 @@ class Shop:
             hindrance = candidate.hindrance
             if hindrance is None:
                 self.buyable |= bit
-            if hindrance is None or hindrance.code not in _NEVER:
+            if hindrance is None or hindrance.code not in NEVER:
                 self.possible |= bit
             price = int(candidate.price * _PRECISION)
             self.price.append(price)
@@ -268,6 +270,14 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
     return [c for _, _, c in ordered]
 
 
+def larger(why: str, more: int) -> str:
+    """What is sold out, and that a larger one is not bought in its place."""
+    return (
+        f"{why}; the next larger machine has {more} GPUs more: set planning.max_overshoot to at least {more} to "
+        "allow that"
+    )
+
+
 def _place_in_list(candidate: Candidate) -> int:
     """Where the pool lists the type, or its model."""
     pool, kind = candidate.pool, candidate.offer.type
@@ -288,4 +298,4 @@ def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:
     return found
 
 
-__all__ = ["UNNAMED", "Shop", "in_order_of", "shop_of"]
+__all__ = ["UNNAMED", "Shop", "in_order_of", "larger", "shop_of"]

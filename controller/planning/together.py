@@ -22,8 +22,9 @@ from controller.domain.reason import Reason
 from controller.planning.choice import Candidate
 from controller.planning.fit import Ask, asks
 from controller.planning.gangs import Gang, Members, located
+from controller.planning.own import is_own
 from controller.planning.quota import blocked
-from controller.planning.room import Room
+from controller.planning.room import Room, how_many
 
 _PLACED = frozenset({Reason.LAUNCHING, Reason.ON_THE_WAY, Reason.FITS_NOW, Reason.GPUS_FREED_SOON})
 
@@ -39,6 +40,7 @@ def assemble(
     """Tell the members of gangs that are not planned now, and measure those that are."""
     asking = {pod.key for pod in demand}
     nodes = {node.name: node for node in snapshot.nodes}
+    bought = {machine.name: machine.location for machine in snapshot.machines}
     for gang in members.values():
         waiting = [pod for pod in gang.pods if pod.key in asking]
         if not waiting:
@@ -56,7 +58,7 @@ def assemble(
             if gang.strict and gang.size
             else len(waiting),
             one_location=gang.one_location,
-            location=located(gang, nodes) if gang.one_location else "",
+            location=located(gang, nodes, bought) if gang.one_location else None,
         )
         gangs |= {pod.key: planned for pod in waiting}
 
@@ -121,49 +123,76 @@ def in_one_location(
     options: Sequence[Candidate],
     machines: Sequence[Machine],
     rooms: Sequence[Room],
-    holds: Callable[[Pod, Candidate], bool],
-) -> list[Pod]:
-    """The same pods, those of gangs that must be in one location bound to it.
+    template: Callable[[Candidate], Room],
+    in_vain: Mapping[str, Collection[str]] = {},
+) -> tuple[list[Pod], dict[str, tuple[str, bool]]]:
+    """The same pods, those of gangs that must be in one location bound to it; and by gang the location that it was
+    free to have for its price, with whether there is another one to try. `template`: what a machine will look
+    like; `in_vain`: by gang, locations in which it did not come together.
 
     That is where members run or have a machine on its way; else where what is there holds all of them, be it
     that the machines bought for them are ready and the scheduler has not seen it yet; else where every one of
     them could have a machine now, at the least price. What then is refused there is known at the next look.
     """
     bound: dict[str, str] = {}
+    free: dict[str, tuple[str, bool]] = {}
     shapes: dict[tuple[int, str], PodShape] = {}
     members: dict[str, list[Pod]] = {}
     for pod in demand:
         gang = gangs.get(pod.key)
         if gang is not None and gang.one_location:
             members.setdefault(gang.key, []).append(pod)
+    shown = {room.machine.name: _zone(room) for room in rooms if room.machine is not None}
     for key, pods in members.items():
         keys = {pod.key for pod in pods}
-        promised = {m.location for m in machines if m.phase.on_the_way and keys & set(m.pods)}
-        known = gangs[pods[0].key].location or (promised.pop() if len(promised) == 1 else "")
-        bound[key] = known or _place_there(pods, rooms) or _cheapest_place(pods, options, holds)
+        known = gangs[pods[0].key].location
+        if known is None:
+            promised = {
+                shown.get(m.name, m.location) for m in machines if m.phase.on_the_way and keys & set(m.pods)
+            }
+            known = promised.pop() if len(promised) == 1 else None
+        if known is None:
+            known = _place_there(pods, rooms)
+        if known is None and (places := _cheapest_first(pods, options, template)):
+            left = [place for place in places if place not in in_vain.get(key, ())]
+            known = (left or places)[0]
+            free[key] = (known, len(left) > 1)
+        if known is not None:
+            bound[key] = known
     found = []
     for pod in demand:
         gang = gangs.get(pod.key)
-        place = bound.get(gang.key, "") if gang is not None else ""
-        if place:
+        place = bound.get(gang.key) if gang is not None else None
+        if place is not None:
             mark = (id(pod.shape), place)
             if mark not in shapes:
                 shapes[mark] = _only_in(pod.shape, place)
             pod = msgspec.structs.replace(pod, shape=shapes[mark])
         found.append(pod)
-    return found
+    return found, free
 
 
-def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
-    """The first location in which rooms that exist hold all of them; "" if there is none.
+def placed(gangs: Mapping[str, Gang], location: Mapping[str, tuple[str, bool]]) -> Mapping[str, Gang]:
+    """The same gangs with the locations that were found for them: what is free there is used before more is bought."""
+    if not location:
+        return gangs
+    there = {
+        gang.key: msgspec.structs.replace(gang, location=location[gang.key][0])
+        for gang in gangs.values()
+        if gang.key in location
+    }
+    return {pod: there.get(gang.key, gang) for pod, gang in gangs.items()}
+
+
+def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str | None:
+    """The first location in which rooms that exist hold all of them. Those that tell none, as at home, are one: "".
 
     First those where machines were bought for them, as the rest may be somebody else's. Of pods with rules about
     each other it is asked whether each has a room for itself.
     """
     by_place: dict[str, list[Room]] = {}
     for room in rooms:
-        if place := room.labels.get(names.LABEL_ZONE, ""):
-            by_place.setdefault(place, []).append(room)
+        by_place.setdefault(_zone(room), []).append(room)
     wanted, keys = asks(pods, frozenset()), {pod.key for pod in pods}
 
     def bought(place: str) -> int:
@@ -182,33 +211,46 @@ def _place_there(pods: Sequence[Pod], rooms: Sequence[Room]) -> str:
                 here = [other for other in here if other is not seat]
         else:
             return place
-    return ""
+    return None
+
+
+def _zone(room: Room) -> str:
+    return room.labels.get(names.LABEL_ZONE, "")
 
 
 def _rules(shape: PodShape) -> bool:
     return bool(shape.affinity or shape.anti_affinity or shape.spreads or shape.host_ports)
 
 
-def _cheapest_place(
-    pods: Sequence[Pod], options: Sequence[Candidate], holds: Callable[[Pod, Candidate], bool]
-) -> str:
-    kinds = Counter(id(pod.shape) for pod in pods)
-    of_kind = {id(pod.shape): pod for pod in pods}
+def _cheapest_first(
+    pods: Sequence[Pod], options: Sequence[Candidate], template: Callable[[Candidate], Room]
+) -> list[str]:
+    """The locations where every one of them could have a machine now, the least price first; if there is none,
+    the one that comes closest. Pods that are alike share machines; others are paid for by themselves."""
+    wanted = asks(pods, frozenset())
+    kinds = Counter(ask.kind for ask in wanted)
+    of_kind = {ask.kind: ask.pod for ask in wanted}
     prices: dict[str, tuple[bool, Decimal, int]] = {}
-    for place in {c.offer.location for c in options}:
-        here = [c for c in options if c.offer.location == place]
+    by_place: dict[str, list[Candidate]] = {}
+    for c in options:  # as their Nodes will tell: of a machine of one's own the settings may tell nothing
+        by_place.setdefault(_zone(template(c)), []).append(c)
+    for place, here in by_place.items():
         whole, total, rank = True, Decimal(0), min(c.location_rank for c in here)
         for kind, count in kinds.items():
-            fitting = [c for c in here if holds(of_kind[kind], c)]
-            free = [c for c in fitting if c.hindrance is None]
-            whole = whole and bool(free)
-            total += count * min((c.price for c in free or fitting), default=Decimal(10**9))
+            fitting = [(c, many) for c in here if (many := how_many(of_kind[kind], template(c)))]
+            free = [(c, many) for c, many in fitting if c.hindrance is None]
+            # A machine of one's own is there once.
+            whole = whole and (
+                sum(many for _, many in free) >= count or not all(is_own(c.offer) for c, _ in free)
+            )
+            total += min((-(-count // many) * c.price for c, many in free or fitting), default=Decimal(10**9))
         prices[place] = (not whole, total, rank)
-    return min(prices, key=lambda place: (*prices[place], place), default="")
+    places = sorted(prices, key=lambda place: (*prices[place], place))
+    return [place for place in places if not prices[place][0]] or places[:1]
 
 
 def _only_in(shape: PodShape, place: str) -> PodShape:
-    here = Requirement(names.LABEL_ZONE, "In", (place,))
+    here = Requirement(names.LABEL_ZONE, *(("In", (place,)) if place else ("DoesNotExist", ())))
     terms = shape.required_terms if shape.required_terms is not None else (NodeTerm(),)
     if shape.required_terms is not None:  # an empty term selects nothing, and must not begin to
         terms = tuple(term for term in terms if term.labels or term.fields)

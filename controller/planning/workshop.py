@@ -18,7 +18,7 @@ from controller.planning.choice import Candidate
 from controller.planning.fit import Ask
 from controller.planning.limits import Tally
 from controller.planning.room import Room
-from controller.planning.shop import Shop
+from controller.planning.shop import Shop, larger
 from controller.planning.storage import Attached
 
 _NOWHERE = -1
@@ -198,9 +198,10 @@ class Workshop:
         hindered = smallest.hindrance
         return Explanation(
             hindered.code if hindered is not None else Reason.NO_CAPACITY,
-            (hindered.message if hindered is not None else f"{smallest.offer.type.name} cannot be bought")
-            + f"; the next larger machine has {best - fewest} GPUs more: set planning.max_overshoot to at least "
-            f"{best - fewest} to allow that",
+            larger(
+                hindered.message if hindered is not None else f"{smallest.offer.type.name} cannot be bought",
+                best - fewest,
+            ),
         )
 
     def could_be(self, machine: New, among: int) -> int:

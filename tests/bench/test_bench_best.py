@@ -14,9 +14,9 @@ import pytest
 from controller.cli.verbs import app
 from controller.domain.kube import Pod
 from controller.domain.plan import Snapshot
+from controller.planning.patterns import Box, Rules
 from controller.sandbox.bench.planner import branching, optimum, solver
 from controller.sandbox.bench.planner.floor import price_floor, sold
-from controller.sandbox.bench.planner.patterns import Box, Rules
 from tests.planning.worlds import A1, A2, A8, kind, offers, pod, policy, world
 
 solved = pytest.mark.skipif(not solver.installed(), reason=solver.HINT)

@@ -130,6 +130,8 @@ def test_units_written_for_kubernetes_read_back_the_same(resource: str, units: i
         ("memory", 0, "0"),
         ("memory", 100 << 20, "100Mi"),
         ("memory", 7, "7"),
+        ("memory", 1 << 62, "4294967296Gi"),
+        ("memory", (1 << 40) + (1 << 29), "1024.5Gi"),
         ("hugepages-2Mi", 2 << 20, "2Mi"),
         ("nvidia.com/gpu", 8, "8"),
     ],

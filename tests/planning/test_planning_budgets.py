@@ -437,3 +437,22 @@ def test_taking_back_what_was_added_leaves_nothing_behind(snapshot: Snapshot) ->
     assert after == before
     assert not any(tally.charges.gpus.values())
     assert not any(tally.charges.price.values())
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_headroom_gives_way_to_pods_that_a_limit_keeps_waiting_also_where_they_need_each_other(
+    together: bool,
+) -> None:
+    gang = {"gpu-autoscaler/gang": "g", "gpu-autoscaler/gang-size": "2"} if together else {}
+    idle = tuple(machine(f"home-a100-{letter * 10}", A1, ready_at=NOW - 9000) for letter in "ab")
+    since = {"gpu-autoscaler/idle-since": "2026-01-01T00:00:00Z"}
+    decided = plan(
+        world(
+            policy=policy(headroom=(Headroom(pool="a100", gpus=2),), limits=Limits(gpus=5)),
+            offers=offers(A1, A2),
+            pods=tuple(pod(f"p{n}", 2, annotations=gang) for n in range(2)),
+            machines=idle,
+            nodes=tuple(node(one.name, annotations=since) for one in idle),
+        )
+    )
+    assert [action.machine for action in decided.actions if isinstance(action, Retire)] == [idle[0].name]

@@ -85,6 +85,16 @@ def test_case_08_a_second_pod_that_fits_the_machine_on_its_way_buys_nothing(
     assert len(launches(world(machines=(coming,), pods=(pod("first"), pod("second", **second))))) == bought
 
 
+@pytest.mark.parametrize(("zone", "bought"), [("FIN-01", []), ("FIN-02", [("FIN-02", ("default/second",))])])
+def test_case_08_a_second_pod_whose_selector_conflicts_gets_a_machine_of_its_own(
+    zone: str, bought: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    coming = machine(of=A2, phase=Phase.BOOTING, pods=("default/first",), location="FIN-01")
+    pods = (pod("first"), pod("second", node_selector={ZONE: zone}))
+    found = launches(world(machines=(coming,), offers=SOLD, pods=pods))
+    assert [(a.offer.location, a.pods) for a in found] == bought
+
+
 def test_case_14_free_capacity_on_a_node_of_others_is_used_first() -> None:
     ready = machine(of=A1)
     decided = plan(world(machines=(ready,), nodes=(node(ready.name), node("theirs")), pods=(pod(),)))

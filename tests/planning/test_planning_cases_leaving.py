@@ -14,6 +14,7 @@ from controller.domain.kube import DisruptionBudget, Node, Pod, Selector
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import KeepAfterAll, Launch, MarkIdle, Plan, Retire, Snapshot
 from controller.domain.reason import Reason
+from controller.domain.windows import parse_window
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, NOW, machine, node, pod, policy, world
 
@@ -175,6 +176,29 @@ def test_case_45_budgets_of_disruption(budget: str, lost: int, leaving: int, goi
             ),
             pods=tuple(pod(f"on-{name}", node=name) for name in sick),
             policy=policy(disruption_budget=budget),
+        )
+    )
+    assert len(gone(decided)) == going
+
+
+@pytest.mark.parametrize(
+    ("rules", "going"),
+    [
+        ({"disruption_budgets": {"idle": "1"}}, 1),
+        ({"disruption_budgets": {"drifted": "0"}}, 2),
+        ({"disruption_budgets": {"idle": "0"}}, 0),
+        ({"windows": (parse_window("Fri 07:00-09:00 UTC"),)}, 2),
+        ({"windows": (parse_window("Fri 09:00-10:00 UTC"),)}, 0),
+        ({"not_during": (parse_window("Fri 07:00-09:00 UTC"),)}, 0),
+    ],
+)
+def test_case_45_budgets_of_one_reason_and_hours(rules: dict[str, Any], going: int) -> None:
+    names = (NAME, SECOND)
+    decided = plan(
+        world(
+            machines=tuple(machine(name) for name in names),
+            nodes=tuple(node(name, annotations=since(700)) for name in names),
+            policy=policy(**({"disruption_budget": "100%"} | rules)),
         )
     )
     assert len(gone(decided)) == going

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import DaemonSet, NodeTerm, PodShape, Requirement, Taint, Toleration
+from controller.domain.kube import DaemonSet, LimitRange, NodeTerm, PodShape, Requirement, Taint, Toleration
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.reason import Reason
@@ -263,6 +263,27 @@ def test_case_26_daemons_are_added_for_each_type_that_they_will_run_on(
     waiting = pod(requests={"cpu": 21000}, tolerations=(Toleration("nvidia.com/gpu", "Exists"),))
     snapshot = world(
         policy=policy(pool(taints=taints)), offers=offers(A1, A2), pods=(waiting,), daemonsets=daemons
+    )
+    assert types(snapshot) == bought
+
+
+@pytest.mark.parametrize(("default", "bought"), [(1000, ["1A100.22V"]), (1001, ["2A100.44V"])])
+def test_case_26_the_limit_range_of_their_namespace_applies_to_daemons(
+    default: int, bought: list[str]
+) -> None:
+    silent = DaemonSet(
+        namespace="kube-system",
+        name="silent",
+        uid="silent",
+        shape=PodShape(tolerations=(Toleration("", "Exists"),)),
+        unset={"cpu": 1},
+    )
+    usual = LimitRange(namespace="kube-system", name="usual", default_requests={"cpu": default})
+    snapshot = world(
+        offers=offers(A1, A2),
+        pods=(pod(requests={"cpu": 21000}),),
+        daemonsets=(silent,),
+        limit_ranges=(usual,),
     )
     assert types(snapshot) == bought
 

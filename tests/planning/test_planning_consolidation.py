@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import (
     DisruptionBudget,
     HostPort,
@@ -85,6 +87,26 @@ def test_a_half_empty_machine_is_emptied_into_another_and_its_pods_are_named() -
     assert decided.machines[BIG].code is Reason.CONSOLIDATION
     assert "saves $10.32 an hour" in action.message or "10.32" in action.message
     assert decided.machines[SMALL].code is Reason.IN_USE
+
+
+@pytest.mark.parametrize("idle", [A1, A2, A8])
+def test_nothing_is_moved_to_an_idle_machine_which_goes_by_itself(idle: InstanceType) -> None:
+    """It would be kept by that, and it may be the dearer one: work was evicted to pay four times as much."""
+    since = datetime.fromtimestamp(NOW - 60, UTC).isoformat()
+    for busy in (A2, A8):
+        snapshot = world(
+            policy=policy(consolidate="cheaper", disruption_budget="100%"),
+            machines=(machine(BIG, busy), machine(SMALL, idle)),
+            nodes=(
+                node(BIG, busy.gpus, cpu=44),
+                node(SMALL, idle.gpus, cpu=22, annotations={"gpu-autoscaler/idle-since": since}),
+            ),
+            pods=(pod("mover", node=BIG, **WEB),),
+        )
+        assert moved(plan(snapshot)) == []
+        assert plan(snapshot).machines[SMALL].code is Reason.COOLDOWN
+        used = replace(snapshot, pods=(*snapshot.pods, pod("other", gpus=0, node=SMALL, **WEB)))
+        assert moved(plan(used)) == []
 
 
 SHUN = PodTerm(topology_key="kubernetes.io/hostname", selector=Selector(labels={"app": "x"}))

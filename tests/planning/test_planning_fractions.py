@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
+from controller.planning import fractions
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, NOW, machine, node, offers, pod, policy, world
 
@@ -48,6 +50,25 @@ def test_shares_that_go_together_ask_for_one_gpu(amounts: Any, gpus: int) -> Non
     assert sorted(key for keys in bought(decided) for key in keys) == sorted(one.key for one in pods)
     assert {why.code for why in decided.pods.values()} == {Reason.LAUNCHING}
     assert len(decided.pods) == len(pods)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "cpus", "machines"),
+    [
+        ((A1,), 11000, 1),
+        ((A1,), 11001, 2),  # 22 CPUs: no machine holds both
+        ((A1,), 22000, 2),
+        ((A1, A2), 22000, 2),  # as cheap as the one that would hold both, and each can leave alone
+        ((A2,), 20000, 1),
+    ],
+)
+def test_shares_go_together_only_where_a_machine_has_what_else_they_ask_for(
+    kinds: Any, cpus: int, machines: int
+) -> None:
+    pods = tuple(share(name, requests={"cpu": cpus}) for name in "ab")
+    decided = plan(world(policy=KAI, offers=offers(*kinds), pods=pods))
+    assert len(bought(decided)) == machines
+    assert {why.code for why in decided.pods.values()} == {Reason.LAUNCHING}
 
 
 def test_shares_that_may_not_be_on_one_machine_do_not_share() -> None:
@@ -122,3 +143,28 @@ def test_gpus_that_shares_use_on_machines_of_the_same_plan_are_not_free(amounts:
     kept = msgspec.structs.replace(KAI, headroom=(Headroom(pool="a100", gpus=1),))
     pods = tuple(share(f"p{number}", amount) for number, amount in enumerate(amounts))
     assert len(bought(plan(world(policy=kept, offers=offers(A1), pods=pods)))) == launches
+
+
+def test_a_share_that_finds_no_room_on_a_gpu_leaves_it_open_to_smaller_ones() -> None:
+    """The GPU was closed by it, and a third machine bought where two hold all of them."""
+    pods = (share("a", requests={"cpu": 20000}), share("b", requests={"cpu": 20000}), share("c"), share("d"))
+    assert len(bought(plan(world(policy=KAI, offers=offers(A1), pods=pods)))) == 2
+
+
+def test_thousands_of_shares_that_fill_no_gpu_are_not_compared_with_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = [0]
+
+    class Counting(Fraction):
+        def __add__(self, other: Any) -> Any:
+            looks[0] += 1
+            return Counting(Fraction.__add__(self, other))
+
+        __radd__ = __add__
+
+    monkeypatch.setattr(fractions, "_share", lambda pod, memory: Counting("0.6"))
+    pods = [share(f"p{number:04}") for number in range(1000)]
+    found = fractions.whole_gpus(world(policy=KAI, offers=offers(A1), pods=tuple(pods)), pods, {})
+    assert len(found.pods) == 1000
+    assert looks[0] < 5000

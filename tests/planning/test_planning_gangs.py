@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.kube import Job, PodGroup, Selector, Spread
@@ -20,7 +21,7 @@ from controller.planning.device_claims import Claims
 from controller.planning.packing import Packer
 from controller.planning.picture import in_order
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, NOW, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 OURS = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "3"}
 COSCHEDULING = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
@@ -397,6 +398,71 @@ PLACES = offers(A1, locations=("FIN-01", "FIN-03"))
 def test_members_that_must_be_in_one_location_never_part(more: dict[str, Any], places: set[str]) -> None:
     decided = plan(world(**({"offers": PLACES, "pods": members(ONE, 3)} | more)))
     assert {launch.offer.location for launch in bought(decided)} == places
+
+
+FIRST, SECOND = offers(A1, locations=("FIN-01",)), offers(A8, locations=("FIN-02",))
+EIGHT = {"annotations": ONE["annotations"] | {"gpu-autoscaler/gang-size": "8"}}
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest"])
+@pytest.mark.parametrize(
+    ("most", "price", "types"),
+    [
+        (10, "10.32", ["1A100.22V"] * 8),  # as cheap, and each can leave alone
+        (4, "10.32", ["8A100.176V"]),  # eight machines are more than the pool may have
+        (10, "9", ["8A100.176V"] * 1),  # shared, it is the cheaper one
+    ],
+)
+def test_a_gang_gets_the_location_in_which_it_comes_together_for_the_least(
+    most: int, price: str, types: list[str], strategy: str
+) -> None:
+    second = tuple(replace(o, type=replace(o.type, price=Decimal(price))) for o in SECOND)
+    rules = policy(pool(max=most), strategy=strategy)
+    decided = plan(world(policy=rules, offers=(*FIRST, *second), pods=members(EIGHT, 8)))
+    assert [launch.offer.type.name for launch in bought(decided)] == types
+
+
+def test_what_is_free_in_the_location_of_a_gang_is_used_before_more_is_bought() -> None:
+    there = node("there", labels={names.LABEL_HOSTNAME: "there", names.LABEL_ZONE: "FIN-01"})
+    decided = plan(world(offers=FIRST, nodes=(there,), pods=members(ONE, 3)))
+    assert len(bought(decided)) == 2
+    assert [why.code for why in decided.pods.values()].count(Reason.FITS_NOW) == 1
+
+
+def test_two_gangs_of_which_each_needs_another_location_both_get_theirs() -> None:
+    pods = (
+        *members(EIGHT, 8),
+        *(pod(f"o{n}", annotations=EIGHT["annotations"] | {names.POD_GANG: "other"}) for n in range(8)),
+    )
+    decided = plan(world(policy=policy(pool(max=9)), offers=(*FIRST, *SECOND), pods=pods))
+    assert sorted(launch.offer.location for launch in bought(decided)) == ["FIN-01"] * 8 + ["FIN-02"]
+
+
+def test_a_gang_gets_its_location_also_behind_gangs_that_no_location_helps() -> None:
+    """Each of those has a place that exists, and is left out only after it was tried everywhere."""
+    places = ("FIN-01", "FIN-02", "FIN-03", "ICE-01")
+
+    def gang(name: str, *gpus: int) -> tuple[Any, ...]:
+        marks = ONE["annotations"] | {names.POD_GANG: name, "gpu-autoscaler/gang-size": str(len(gpus))}
+        return tuple(pod(f"{name}{n}", many, annotations=marks) for n, many in enumerate(gpus))
+
+    free = tuple(
+        node(f"{place}-{n}", labels={names.LABEL_HOSTNAME: f"{place}-{n}", names.LABEL_ZONE: place})
+        for place in places
+        for n in range(4)
+    )
+    sold = (*offers(A1, locations=places[:3]), *offers(A4, locations=places[3:]))
+    hopeless = (*gang("h1", 1, *[4] * 8), *gang("h2", 1, *[4] * 8), *gang("h3", 1, *[4] * 8))
+    found = world(policy=policy(pool(max=1)), offers=sold, nodes=free, pods=(*gang("z", *[1] * 8), *hopeless))
+    assert [launch.offer.location for launch in bought(plan(found))] == ["ICE-01"]
+
+
+def test_what_is_in_a_gangs_way_is_told_of_the_location_that_comes_closest() -> None:
+    rules = policy(pool(max=4), limits=Limits(gpus=7))
+    decided = plan(world(policy=rules, offers=(*FIRST, *SECOND), pods=members(EIGHT, 8)))
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.GANG_INCOMPLETE}
+    assert all("pool a100 has 4 of at most 4 machines" in why.message for why in decided.pods.values())
 
 
 def test_no_part_of_a_gang_is_ever_bought_whatever_the_limits() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan
-from controller.domain.policy import Limits
+from controller.domain.policy import Headroom, Limits
 from controller.domain.reason import Reason
+from controller.planning.budget import month_ends
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A8, NOW, kind, machine, node, offers, pod, policy, pool, world
 
@@ -203,3 +204,60 @@ def test_other_pauses_do_not_stop_purchases(pause: str) -> None:
 def test_a_paused_pool_leaves_the_pod_to_another() -> None:
     decided = plan(world(policy=policy(pool("one", pause="all"), pool("two")), pods=(pod(),)))
     assert [a.pool for a in decided.actions if isinstance(a, Launch)] == ["two"]
+
+
+@pytest.mark.parametrize(
+    ("of", "limits", "sold", "code", "words"),
+    [
+        ({}, Limits(machines=0), offers(A1), Reason.LIMIT_MACHINES, "limits.machines is 0"),
+        ({}, Limits(price_per_hour=Decimal(1)), offers(A1), Reason.LIMIT_PRICE, "raise it to at least 1.29"),
+        ({}, Limits(), offers(A1, available=False), Reason.NO_CAPACITY, "1A100.22V is not available in FIN-01"),
+        ({}, Limits(), (), Reason.NO_CAPACITY, "the catalogue offers nothing that it may buy"),
+        ({"max_price_per_hour": Decimal(1)}, Limits(), offers(A1), Reason.LIMIT_PRICE, "raise it to at least 1.29"),
+        ({"pause": "scale-up"}, Limits(), offers(A1), Reason.PAUSED, "scale-up of pool a100 is paused"),
+    ],
+)  # fmt: skip
+def test_nobody_waits_for_a_minimum_or_free_gpus_so_the_pool_tells_what_is_in_their_way(
+    of: dict[str, Any], limits: Limits, sold: Any, code: Reason, words: str
+) -> None:
+    for rules in (
+        policy(pool(min=1, **of), limits=limits),
+        policy(pool(**of), limits=limits, headroom=(Headroom(pool="a100", gpus=1),)),
+    ):
+        why = plan(world(policy=rules, offers=sold)).pools["a100"]
+        assert why.code is code
+        assert words in why.message
+
+
+def test_the_rest_of_a_minimum_is_looked_at_as_soon_as_the_limit_on_launches_allows() -> None:
+    decided = plan(
+        world(policy=policy(pool(min=2), limits=Limits(launches_per_minute=2)), launches=(NOW - 20,))
+    )
+    assert bought(decided) == 1
+    assert decided.pools["a100"].code is Reason.LIMIT_RATE
+    assert decided.wake_at == NOW + 40
+
+
+def test_a_gang_is_looked_at_again_as_soon_as_a_limit_that_time_lifts_allows_all_of_it() -> None:
+    gang = {"gpu-autoscaler/gang": "g", "gpu-autoscaler/gang-size": "2"}
+    pods = tuple(pod(f"g{n}", annotations=gang) for n in range(2))
+    at_once = policy(limits=Limits(launches_per_minute=2))
+    decided = plan(world(policy=at_once, offers=offers(A1), launches=(NOW - 20,), pods=pods))
+    assert {why.code for why in decided.pods.values()} == {Reason.GANG_INCOMPLETE}
+    assert decided.wake_at == NOW + 40
+    poor = policy(limits=Limits(price_per_month=Decimal(2)))
+    assert plan(world(policy=poor, offers=offers(A1), pods=pods)).wake_at == month_ends(NOW)
+
+
+def test_a_gang_that_wants_more_launches_than_a_minute_may_have_is_told_so() -> None:
+    """It waited for ever, told that the rest follows within a minute."""
+    gang = {"gpu-autoscaler/gang": "g", "gpu-autoscaler/gang-size": "4"}
+    pods = tuple(pod(f"g{n}", annotations=gang) for n in range(4))
+    rules = policy(limits=Limits(launches_per_minute=2))
+    for before in ((), (NOW - 20,)):
+        decided = plan(world(policy=rules, offers=offers(A1), launches=before, pods=pods))
+        for why in decided.pods.values():
+            assert why.code is Reason.GANG_INCOMPLETE
+            assert "limits.launches_per_minute is 2" in why.message
+            assert "within a minute" not in why.message
+            assert "raise it" in why.message

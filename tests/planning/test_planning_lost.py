@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.plan import MarkIdle, Plan, Retire, Snapshot
+from controller.domain.plan import Launch, MarkIdle, Plan, Retire, Snapshot
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import NOW, machine, node, pod, policy, pool, world
@@ -137,6 +137,29 @@ def test_a_machine_that_is_lost_for_good_never_stands_in_for_one_of_the_minimum(
     decided = plan(snapshot)
     assert len(gone(decided)) == 1
     assert sum(decided.machines[name].code is Reason.MIN_SIZE for name in IDLE) == 3
+
+
+@pytest.mark.parametrize(
+    ("silent", "least", "ordered"),
+    [
+        ([NOW - 30], 5, 0),  # it may come back
+        ([LONG], 4, 0),
+        ([LONG], 5, 1),
+        ([LONG, LONG], 6, 2),
+        ([LONG, LONG, LONG], 7, 0),  # more than a fifth, and three: no new machine mends that
+        ([LONG, NOW - 30], 6, 1),
+    ],
+)
+def test_a_minimum_does_not_count_on_a_machine_whose_node_is_silent_for_long(
+    silent: list[float], least: int, ordered: int
+) -> None:
+    """Another one is ordered in its place, and then it is one too many, and goes once it is idle."""
+    snapshot = beside(*({"ready_since": since} for since in silent))
+    for pods in (snapshot.pods, ()):
+        decided = plan(replace(snapshot, pods=pods, policy=policy(pool(min=least, max=9))))
+        assert sum(isinstance(action, Launch) for action in decided.actions) == ordered
+    full = plan(replace(snapshot, policy=policy(pool(min=least, max=4 + len(silent)))))
+    assert not any(isinstance(action, Launch) for action in full.actions)
 
 
 def test_an_idle_machine_that_is_lost_for_good_is_removed_from_above_the_minimum_alone() -> None:

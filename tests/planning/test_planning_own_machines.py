@@ -92,6 +92,17 @@ def test_each_pod_is_told_which_machine_is_switched_on_for_it() -> None:
     assert found.machines["gpu-worker-1"].code is Reason.STARTING
 
 
+@pytest.mark.parametrize("why", ["it comes first", "it is compared", "it is kept on"])
+def test_a_machine_that_is_switched_on_is_not_told_of_as_off(why: str) -> None:
+    """Until its call was heard every plan wishes for it anew, so what is told in that moment may stand for long."""
+    kept = why == "it is kept on"
+    mine = own("w1", 1, keep_on=kept)
+    pods = () if kept else (pod("a"),)
+    found = plan(world(mine, rules=both(mine, own_first=why != "it is compared"), pods=pods))
+    assert [name for name, _ in up(found)] == ["w1"]
+    assert found.machines["w1"].code is Reason.STARTING
+
+
 def test_a_machine_that_is_off_has_its_sentence() -> None:
     found = plan(world(own("w1", 4)))
     assert found.machines["w1"].code is Reason.OFF
@@ -375,3 +386,52 @@ def test_while_nobody_waits_the_short_way_makes_the_same_plan(keep_on: bool, pod
     )
     assert plan(found) == the_long_way(found)
     assert plan(found).machines["four"].code is Reason.MIN_OFF
+
+
+APART = {
+    "gpu-autoscaler/gang": "g",
+    "gpu-autoscaler/gang-size": "3",
+    "gpu-autoscaler/gang-one-location": "true",
+}
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize(("gpus", "expected"), [(1, {"FIN-01"}), (2, {"FIN-01"}), (3, {""}), (4, {""})])
+def test_a_gang_is_in_one_location_whole_also_beside_machines_that_tell_none(
+    gpus: int, expected: set[str], first: bool
+) -> None:
+    mine = own("w1", gpus)
+    members = tuple(pod(f"m{n}", annotations=APART) for n in range(3))
+    snapshot = world(mine, rules=both(mine, own_first=first), sold=offers(A1), pods=members)
+    found = plan(snapshot)
+    assert {a.offer.location for a in found.actions if isinstance(a, Launch)} == expected
+    assert {why.code for why in found.pods.values()} == {Reason.LAUNCHING}
+    if expected == {""}:  # and it is not bought for while that machine starts
+        again = world(mine, on={"w1": NOW}, rules=snapshot.policy, sold=offers(A1), pods=members)
+        coming = replace(again.machines[0], phase=Phase.BOOTING, ready_at=0.0, pods=("default/m0",))
+        assert up(plan(replace(again, machines=(coming,)))) == []
+
+
+@pytest.mark.parametrize("sold", [(), offers(A1)])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gang_of_one_location_gets_a_machine_whose_node_tells_one_that_the_settings_do_not(
+    first: bool, sold: Any
+) -> None:
+    mine = own("w1", 4)
+    there = {"nvidia.com/gpu": 4, "cpu": 64000, "memory": 256 * GIB, "pods": 110}
+    face = Face(labels={"topology.kubernetes.io/zone": "cellar"}, taints=(), allocatable=there)
+    members = tuple(pod(f"m{n}", annotations=APART) for n in range(3))
+    facts = {"w1": Own(power="off", face=face)}
+    found = plan(world(mine, rules=both(mine, own_first=first), sold=sold, pods=members, own=facts))
+    assert up(found) == [("w1", tuple(member.key for member in members))]
+
+
+@pytest.mark.parametrize(("gpus", "expected"), [(1, []), (2, [("w1", ("default/m1", "default/m2"))])])
+def test_members_at_home_keep_the_rest_of_a_gang_of_one_location_there(gpus: int, expected: Any) -> None:
+    """Nodes at home tell no location: the rest was bought in the cloud, where the first ones are not."""
+    mine = own("w1", gpus)
+    members = tuple(pod(f"m{n}", annotations=APART, **({"node": "desk"} if n == 0 else {})) for n in range(3))
+    found = plan(world(mine, rules=both(mine), sold=offers(A1), pods=members, nodes=(node("desk"),)))
+    assert up(found) == expected
+    if not expected:
+        assert {why.code for why in found.pods.values()} == {Reason.GANG_INCOMPLETE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,11 +12,12 @@ from msgspec.structs import replace
 from controller.domain.kube import DaemonSet, PodShape, Toleration
 from controller.domain.plan import Refusal, Snapshot
 from controller.domain.reason import Reason
-from controller.planning import choice, shop
+from controller.planning import bargains, choice, shop
+from controller.planning.cheapening import cheapened
 from controller.planning.choice import candidates
 from controller.planning.planner import plan
 from controller.planning.shop import shop_of
-from tests.planning.worlds import GIB, NOW, machine, node, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, GIB, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 DAEMON = DaemonSet(
     namespace="kube-system",
@@ -95,3 +97,41 @@ def test_the_same_offers_are_judged_once_however_many_pods_come_and_go() -> None
     more = replace(snapshot, pods=(pod(), pod("another")), now=NOW + 5)
     assert candidates(more) is options
     assert shop_of(more, options) is shop_of(snapshot, options)
+
+
+def waiting(*gpus: int) -> tuple[Any, ...]:
+    return tuple(pod(f"p{n}", many, requests={"cpu": 9000}) for n, many in enumerate(gpus))
+
+
+def test_the_cheapest_machines_for_the_very_same_pods_are_looked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def counting(pods: Any, *more: Any, **others: Any) -> Any:
+        asked.append(len(pods))
+        return cheapened(pods, *more, **others)
+
+    monkeypatch.setattr(bargains, "cheapened", counting)
+    monkeypatch.setattr(shop, "_latest", None)
+    # One of the first size holds a pod for less, one of the largest all of them for the least.
+    sold = offers(A1, A2, kind("4CHEAP.88V", 4, 88, 480, "2.60"))
+    begun = world(policy=policy(strategy="cheapest"), pods=waiting(1, 1, 2), offers=sold)
+    first = plan(begun)
+    for again in (begun, replace(begun, now=NOW + 10, pods=begun.pods[::-1])):
+        assert plan(again) == first
+        assert asked == [3]
+    fewer = replace(begun, policy=replace(begun.policy, max_overshoot=1))
+    other = replace(begun, offers=(*sold[:2], replace(sold[2], available=False)))
+    for changed in (
+        replace(begun, pods=waiting(1, 1, 1)),
+        replace(begun, pods=waiting(2, 2)),
+        other,
+        fewer,
+    ):
+        asked.clear()
+        decided = plan(changed)
+        assert asked
+        monkeypatch.setattr(shop, "_latest", None)
+        assert plan(changed) == decided
+        plan(begun)

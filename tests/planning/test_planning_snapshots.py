@@ -70,6 +70,7 @@ GOOD: dict[str, Any] = {
         {"name": "home-a100-aaaaaaaaaa", "pool": "a100", "instance_type": "1A100.22V", "gpus": 1, "price_per_hour": 1.29},
         {"name": "home-a100-bbbbbbbbbb", "pool": "a100", "instance_type": "1A100.22V", "gpus": 1, "phase": "booting", "vcpus": 22, "memory_gib": 120, "ordered_at": "2027-01-15T07:50:00Z"},
     ],
+    "surplus": [{"name": "i-2", "pool": "a100", "instance_type": "1A100.22V", "gpus": 1, "price_per_hour": 1.29}],
     "offers": [
         {"instance_type": "1A100.22V", "model": "A100 80GB", "gpus": 1, "vcpus": 22, "memory_gb": 120, "gpu_memory_gb": 80, "price_per_hour": 1.29, "location": "FIN-01"},
         {"instance_type": "1A100.22V", "model": "A100 80GB", "gpus": 1, "vcpus": 22, "memory_gb": 120, "gpu_memory_gb": 80, "price_per_hour": 0.5, "location": "FIN-02", "market": "spot"},

@@ -13,6 +13,7 @@ from tests.planning.worlds import node, pod, world
 
 ZONE = "topology.kubernetes.io/zone"
 APP = {"app": "web"}
+CORDON = "node.kubernetes.io/unschedulable"
 
 
 def zoned(name: str, zone: str, **more: Any) -> Node:
@@ -55,6 +56,10 @@ V1 = {"labels": APP | {"version": "1"}}
         ({}, {}, (zoned("c", "C", taints=(Taint("t"),)),), ("a", "b"), ()),
         ({"honors_taints": True}, {}, (zoned("c", "C", taints=(Taint("t"),)),), ("a", "b"), ("a", "b")),
         ({"honors_taints": True}, {"tolerations": (Toleration("t", "Exists"),)}, (zoned("c", "C", taints=(Taint("t"),)),), ("a", "b"), ("c",)),
+        # A cordoned node takes none; its zone counts as long as it does not bear the taint of that, too.
+        ({"honors_taints": True}, {}, (zoned("c", "C", unschedulable=True),), ("a", "b"), ()),
+        ({"honors_taints": True}, {}, (zoned("c", "C", unschedulable=True, taints=(Taint(CORDON),)),), ("a", "b"), ("a", "b")),
+        ({}, {"tolerations": (Toleration(CORDON, "Exists"),)}, (zoned("c", "C", unschedulable=True),), ("a", "b"), ("c",)),
         ({}, {"required_terms": (Term((Requirement(ZONE, "NotIn", ("C",)),)),)}, (zoned("c", "C"),), ("a", "b"), ("a", "b")),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TypeVar
 
-from controller.sandbox.bench.planner.patterns import Amounts, Box, Pattern, Rules
+from controller.planning.patterns import Amounts, Box, Pattern, Rules
 from controller.sandbox.bench.planner.solver import Growing, Programme, Solution
 
 SAME = 1e-6

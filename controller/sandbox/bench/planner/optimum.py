@@ -16,11 +16,11 @@ from typing import Any
 
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.resources import GPU
+from controller.planning.patterns import Pattern
 from controller.planning.planner import plan
 from controller.sandbox.bench.planner import gpu
 from controller.sandbox.bench.planner.branching import Best, Tree
 from controller.sandbox.bench.planner.floor import sold
-from controller.sandbox.bench.planner.patterns import Pattern
 
 PODS, OFFERS = (5, 60), (12, 40)
 TOLD_EVERY = 50

@@ -99,8 +99,16 @@ def resizing(chance: Chance, spec: Json) -> Json:
 
 
 def _held(chance: Chance, container: Json) -> Json:
+    # What cannot be resized stands in either status, as kubelets write them.
+    said = container.get("resources") or {}
+    fixed = {
+        name: amount
+        for name, amount in ((said.get("limits") or {}) | (said.get("requests") or {})).items()
+        if name not in ("cpu", "memory")
+    }
+
     def some() -> Json:
-        return {"cpu": chance.choice(CPU), "memory": chance.choice(MEMORY)}
+        return fixed | {"cpu": chance.choice(CPU), "memory": chance.choice(MEMORY)}
 
     status: Json = {
         "name": container["name"],

@@ -15,7 +15,7 @@ _MIXTURES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.5, 0.5, 0.0),
              (0.0, 0.5, 0.5), (0.34, 0.33, 0.33), (0.7, 0.15, 0.15))  # fmt: skip
 _STEP, _FINEST = 0.2, 0.02  # by which a mixture is made better
 EPSILON = 1e-9
-_LOOKS = 5000  # between looks at the clock
+_LOOKS = 1000  # between two times that `check` is called
 
 Amounts = tuple[float, ...]  # of GPUs, CPU and memory, as shares of the machine
 Mixture = tuple[float, float, float]
@@ -40,7 +40,7 @@ def _never() -> None:
 
 
 class Box:
-    """One kind of machine, and the pods that fit it alone. `check` raises when there is no time left."""
+    """One kind of machine, and the pods that fit it alone. `check`, called now and then, raises when that is enough."""
 
     def __init__(
         self, price: float, free: Amounts, pods: Sequence[Amounts], check: Callable[[], None] = _never
