@@ -7,6 +7,7 @@ no second effect, as a good server does; `forgetful` makes it one that does not 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import hmac
 import json
@@ -59,6 +60,7 @@ class PowerServer:
     powers: dict[str, str] = field(default_factory=dict)
     effects: list[tuple[str, bool, str]] = field(default_factory=list)  # machine, on, key
     pieces: bool = False  # its answers come in two
+    packs: bool = False  # its answers are packed where the caller offers to unpack them
     on_effect: Callable[[str, bool], None] = lambda _name, _on: None
     before: Callable[[str, bool], None] = lambda _name, _on: None
     on_wish: Callable[[str, bool], None] = lambda _name, _on: None  # a key that was not heard before
@@ -133,7 +135,7 @@ class PowerServer:
                 self._effect(name, verb == "on", heard.key)
                 if fault == "twice":
                     self._effect(name, verb == "on", heard.key)
-            body = json.dumps({"power": {"state": self.powers.get(name, "off")}})
+            body = json.dumps({"power": {"state": self.powers.get(name, "off")}}).encode()
         if fault in ("hang", "hang before"):
             self.released.wait(20)
             return
@@ -144,6 +146,9 @@ class PowerServer:
             return
         to.send_response(500 if fault == "500 after" else status)
         to.send_header("Content-Type", "application/json")
+        if self.packs and "gzip" in heard.headers.get("accept-encoding", ""):
+            body = gzip.compress(body)
+            to.send_header("Content-Encoding", "gzip")
         to.send_header("Content-Length", str(len(body)))
         if status in (301, 302, 307, 308):
             to.send_header("Location", f"{self.url}/elsewhere")
@@ -151,7 +156,7 @@ class PowerServer:
             to.send_header("Retry-After", "7")
         to.end_headers()
         for piece in (body[:12], body[12:]) if self.pieces else (body,):
-            to.wfile.write(piece.encode())
+            to.wfile.write(piece)
             if self.pieces:
                 self.released.wait(0.05)
 

@@ -23,6 +23,7 @@ class Unknown(msgspec.Struct, frozen=True):
     """It may have happened. Nothing is repeated before the world was asked what it sees."""
 
     message: str
+    answered: bool = False  # by the very thing that was called, with an error
 
 
 Outcome = Happened | Refused | Unknown

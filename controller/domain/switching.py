@@ -126,6 +126,7 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     down_at: float = 0.0  # since when its Node is not Ready
     drain_at: float = 0.0
     hand_until: float = 0.0  # somebody else switched it: left as it is until then
+    refused_at: float = 0.0  # when all calls to end a failed one were refused last
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
     node_goes: bool = False  # it is off, and its Node object is to be deleted
@@ -143,6 +144,15 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def opens_at(self) -> float:
         """When no call of ours can end it any more."""
         return self.fall.until if self.fall is not None else 0.0
+
+    @property
+    def unheard(self) -> bool:
+        """It is to be switched on, and certainly no call has had an effect so far.
+
+        Such a wish binds nobody: the machine is as good as off, and every plan decides about it anew.
+        """
+        heard = self.called_at or self.unsure or self.acked_at or self.node_ready_at
+        return self.power is Power.RISING and bool(self.call) and not heard
 
     @property
     def changing(self) -> bool:

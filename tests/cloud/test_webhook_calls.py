@@ -90,6 +90,20 @@ def test_what_each_status_means(status: int, kind: type, reason: Reason | None) 
         assert found.message == f"power:80 answered {status}"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("status", "answered"),
+    [
+        (409, True), (425, True), (500, True), (501, True), (200, False), (302, False), (307, False), (408, False),
+        (502, False), (503, False), (504, False),
+    ],
+)  # fmt: skip
+def test_only_an_error_of_the_machine_itself_counts_as_answered_by_it(status: int, answered: bool) -> None:
+    """Where nothing else is answered for long it is believed to be off: a proxy, or a page to log in, says nothing of it."""
+    found = outcome_of(Way(success=((202, 202),)), status, "power:80")
+    assert isinstance(found, Unknown)
+    assert found.answered is answered
+
+
 def test_other_codes_may_be_success() -> None:
     way = Way(success=((202, 202), (302, 302)))
     assert isinstance(outcome_of(way, 302, "p"), Happened)
@@ -111,6 +125,7 @@ def test_the_pause_that_a_server_asks_for_is_heeded_up_to_five_minutes(
     ("field", "body", "power"),
     [
         ("", b"on", "on"), ("", b" Powered_On\n", "on"), ("", b'"off"', "off"), ("", b"true", "on"), ("", b"0", "off"),
+        ("", b"\xef\xbb\xbfon", "on"),
         ("power.state", b'{"power": {"state": "Power-Off"}}', "off"), ("power.state", b'{"power": {"state": 1}}', "on"),
         ("power.state", b'{"power": "on"}', ""), ("power.state", b"on", ""), ("power.state", b"[]", ""),
         ("", b"", ""), ("", b"maybe", ""), ("", b"\xff\xfe", ""), ("", b"{}", ""), ("on", b'{"on": false}', "off"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import logging
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,27 @@ async def test_a_server_that_asks_for_a_client_certificate_gets_it(authority: Au
         assert len(server.heard) == 1
 
 
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("shown", ["none", "foreign"])
+async def test_a_client_certificate_that_is_not_accepted_certainly_had_no_effect(
+    authority: Authority, tmp_path: Path, newest: ssl.TLSVersion, shown: str
+) -> None:
+    """With TLS 1.3 the refusal comes after the call was written: nobody would dare to switch another machine on."""
+    asks = authority.context(asks_for_client=True)
+    asks.maximum_version = newest
+    pair: dict[str, Read] = {}
+    if shown == "foreign":
+        other = Authority(tmp_path / "other")
+        pair = {"certificate": said(other.read("client.crt")), "private_key": said(other.read("client.key"))}
+    with PowerServer(tls=asks) as server:
+        for on in (True, False):
+            endpoints = one(server.url, ca=said(authority.read("ca.crt")), **pair)
+            outcome = await call(endpoints, "k", on=on)
+            assert isinstance(outcome, Refused), outcome
+            assert outcome.reason is Reason.UNAVAILABLE
+        assert server.heard == []
+
+
 @pytest.mark.parametrize(
     ("sources", "words"),
     [
@@ -303,6 +325,12 @@ async def test_a_status_that_comes_in_pieces_is_understood(server: PowerServer) 
     server.pieces, server.powers["w1"] = True, "on"
     endpoints = one(server.url)
     assert await endpoints.ask("w1") == "on"
+
+
+async def test_a_server_that_packs_what_it_may_pack_is_understood(server: PowerServer) -> None:
+    server.packs = True
+    server.powers["w1"] = "on"
+    assert await one(server.url).ask("w1") == "on"
 
 
 async def test_a_status_that_never_ends_is_given_up(server: PowerServer) -> None:

@@ -199,7 +199,7 @@ class Wires:
         return {
             "refused": Refused(Reason.BAD_REQUEST, "power:80 answered 404"),
             "away": Refused(Reason.UNAVAILABLE, "power:80 cannot be reached"),
-            "busy": Unknown("power:80 answered 500"),
+            "busy": Unknown("power:80 answered 500", answered=True),
         }.get(met, Happened())
 
     async def ask(self, machine: str) -> str:
@@ -240,6 +240,7 @@ class Operator(Controller):
             rng=world.rng,
             limits=policy.deadlines,
             node=hands.node,
+            waiting=hands.waiting_pods,
             restored=self.flights.idle_marks.cleared,
             closing=taints[-1],
         )  # fmt: skip

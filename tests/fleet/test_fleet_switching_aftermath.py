@@ -30,11 +30,16 @@ class Late:
         self.operator: Operator = self.world.begin()
         self.lever = Lever(self.operator.board)
 
+    async def asks_on(self) -> None:
+        """A driver does, and its call goes out: no planner decides beside it."""
+        assert await self.lever.on("w1") is None
+        await self.world.time.advance(1.0)
+
     async def asked_off(self) -> None:
         """By a driver that gave it up."""
         await self.world.run(self.operator, 10)
         self.world.room.faults["w1"] = ["ok", "nothing"]
-        assert await self.lever.on("w1") is None
+        await self.asks_on()
         await self.world.run(self.operator, 10, step=1.0)
         assert await self.lever.off("w1") is None
         await self.world.run(self.operator, 5, step=1.0)
@@ -63,7 +68,7 @@ async def test_one_that_stays_on_after_all_takes_no_pod_while_an_earlier_call_ma
     await late.is_off()
     late.acts(150.0)
     late.boots()
-    assert await late.lever.on("w1") is None
+    await late.asks_on()
     await world.run(operator, 40, step=1.0)
     assert world.town.nodes["w1"].ready
     world.room.faults["w1"] = ["refused"]
@@ -84,7 +89,7 @@ async def test_one_that_is_needed_after_all_opens_when_no_call_can_end_it_any_mo
     await late.asked_off()
     await late.is_off()
     late.boots()
-    assert await late.lever.on("w1") is None
+    await late.asks_on()
     await world.run(operator, 40, step=1.0)
     fall = operator.record("w1").fall
     assert fall is not None
@@ -157,7 +162,7 @@ async def test_a_status_endpoint_that_says_off_does_not_say_that_no_call_waits()
     late.acts(150.0)
     await world.run(operator, 20, step=1.0)
     late.boots()
-    assert await late.lever.on("w1") is None
+    await late.asks_on()
     world.town.work = 1e5
     world.town.add_pod("train")
     await world.run(operator, 250, step=1.0)

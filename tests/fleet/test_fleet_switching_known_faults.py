@@ -267,3 +267,20 @@ async def test_20_gpus_of_init_containers_count() -> None:
         },
     }
     assert Decoder().pod(json.dumps(pod).encode()).shape.requests["nvidia.com/gpu"] == 2
+
+
+async def test_21_a_machine_that_is_used_by_the_slice_is_in_use() -> None:
+    """Only `nvidia.com/gpu` is looked for there, so a machine with slices goes off under its work."""
+    world, operator = await room(1, on=True)
+    await world.wait_for(operator, "w0", Power.ON)
+    world.town.add_pod("sliced", node="w0", phase="Running", requests={"nvidia.com/mig-1g.10gb": 1})
+    await world.run(operator, 600)
+    assert world.room.calls == []
+
+
+async def test_22_a_pod_that_is_being_deleted_waits_for_no_machine() -> None:
+    """Its phase is Pending until the end."""
+    world, operator = await room(1)
+    world.town.add_pod("going", deleting_at=world.time.now)
+    await world.run(operator, 60)
+    assert world.room.calls == []

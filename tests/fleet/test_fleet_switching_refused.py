@@ -151,6 +151,110 @@ async def test_one_that_a_person_mends_and_switches_on_again_is_not_fought(away:
     assert len(world.room.calls) == calls
 
 
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("first", ["unheard", "refused"])
+async def test_one_that_works_and_refuses_to_go_off_is_of_use_again(first: str, lost: bool) -> None:
+    """Also where the first call was never answered: once it can have no effect any more, a refusal is one."""
+    world = Cabinet(switch("w1", 1, off_within=120.0))
+    box = world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    await world.wait_for(operator, "w1", Power.ON)
+    if lost:
+        box.gpus_come = False
+        node = world.town.nodes["w1"]
+        world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 0})
+    world.room.faults["w1"] = [first]
+    world.room.usually = "refused"
+    while not world.room.wishes(False):
+        await world.run(operator, 5)
+    await world.run(operator, 60)
+    box.gpus_come = True
+    world.town.work = 1e5
+    world.town.add_pod("train")
+    await world.run(operator, 1000)
+    assert world.town.pods["default/train"].node == "w1"
+    assert operator.power("w1") is Power.ON
+    assert world.room.broken == []
+
+
+@pytest.mark.parametrize("node", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_is_off_already_and_says_so_with_an_error_is_tried_again_later(
+    node: bool, asked: bool
+) -> None:
+    """With 409, or 500: an answer that may mean anything, so it is asked for longer."""
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0, asked=asked))
+    world.room.answers = False
+    operator = await _never_came(world, node=node)
+    world.room.usually = "busy"
+    await world.run(operator, 240)
+    assert operator.power("w1") is Power.FALLING
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    assert operator.record("w1").reason is Reason.ON_DEADLINE
+    world.room.usually = "ok"
+    world.room.boxes["w1"].boots = True
+    world.town.work = 1e5
+    await world.wait_for(operator, "w1", Power.ON, within=LONG)
+
+
+@pytest.mark.parametrize("usually", ["unheard", "away"])
+async def test_one_whose_power_server_never_answers_is_called_off_for_as_long(usually: str) -> None:
+    world = Cabinet(switch("w1", 1, on_within=120.0, off_within=120.0))
+    operator = await _never_came(world)
+    world.room.usually = usually
+    world.town.pods.pop("default/train")
+    calls = len(world.room.calls)
+    await world.run(operator, LONG)
+    assert operator.power("w1") is Power.FALLING
+    assert len(world.room.calls) > calls + 3
+
+
+async def test_one_that_a_person_switches_off_is_off_also_where_its_status_endpoint_is_silent() -> None:
+    world = Cabinet(switch("w1", 1, asked=True))
+    operator = await _lost_its_gpus(world)
+    world.room.answers = False
+    world.room.press("w1", False)
+    await world.wait_for(operator, "w1", Power.OFF, within=LONG)
+    assert operator.record("w1").reason is Reason.SWITCHED_BY_HAND
+
+
+@pytest.mark.parametrize("ahead", [30.0, 60.0, 90.0, 150.0])
+async def test_a_hand_that_mends_it_when_it_is_due_again_is_not_fought(ahead: float) -> None:
+    """Off, and on again a moment later: the next call to switch it off would fall into its start."""
+    world = Cabinet(switch("w1", 1))
+    operator = await _lost_its_gpus(world)
+    pause, began = operator.board.turning._tasks._pauses["w1"]
+    while world.time.now < began + pause - ahead:
+        await world.run(operator, 5)
+    calls = len(world.room.calls)
+    world.room.usually = "ok"
+    world.room.press("w1", False)
+    await world.run(operator, 30)
+    world.room.boxes["w1"].gpus_come = True
+    world.room.press("w1", True)
+    await world.run(operator, 600)
+    assert len(world.room.calls) == calls
+    assert operator.power("w1") is Power.ON
+
+
+async def test_a_refusal_of_before_does_not_put_off_a_later_wish_to_switch_it_off() -> None:
+    """Its GPUs came back, it worked, and now it is idle: its silence is not taken for that of a machine in other hands."""
+    world = Cabinet(switch("w1", 1))
+    operator = await _lost_its_gpus(world)
+    node = world.town.nodes["w1"]
+    world.room.boxes["w1"].gpus_come = True
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 1})
+    await world.wait_for(operator, "w1", Power.ON, within=LONG)
+    assert not operator.record("w1").refused_at
+    calls = len(world.room.calls)
+    world.room.usually, world.room.faults["w1"] = "ok", ["away"]
+    await world.wait_for(operator, "w1", Power.FALLING, within=LONG)
+    while len(world.room.calls) == calls:
+        await world.run(operator, 1, step=1.0)
+    world.town.lose("w1")
+    await world.wait_for(operator, "w1", Power.OFF, within=120)
+
+
 def _refused(**more: Any) -> Switched:
     """Every call of it was refused, and none is under way."""
     values: dict[str, Any] = {"reason": Reason.GPU_LOST, "call": "c", "wanted_at": 500.0, "on_since": 100.0}

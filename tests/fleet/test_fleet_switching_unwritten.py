@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 
 import pytest
+from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError
 from controller.domain import names
@@ -105,3 +106,34 @@ async def test_what_a_call_may_do_is_waited_for_from_the_call_on_and_not_from_it
     fall = operator.record("w1").fall
     assert fall is not None
     assert fall.until >= call.at + 130.0  # it broke off after ten seconds, and may have been read in the last
+
+
+@pytest.mark.parametrize("left", [False, True])
+async def test_a_node_that_comes_while_its_machine_is_called_off_is_closed_also_where_nothing_can_be_written(
+    left: bool,
+) -> None:
+    """Its call waits to act: a pod bound there would lose its GPU; also where it has `left` the settings since."""
+    world = Cabinet(switch("w1", 1, on_within=60.0, off_within=300.0))
+    world.room.add("w1", 1, node=False, boot=200.0)
+    operator = world.begin()
+    await world.run(operator, 10)
+    world.town.add_pod("train")
+    world.room.delay = 250.0
+    world.room.faults["w1"] = ["ok", "queued"]
+    await world.wait_for(operator, "w1", Power.FALLING)
+    while not world.room.wishes(False):
+        await world.run(operator, 5)
+
+    def fails(_: str) -> None:
+        raise ClusterError("forbidden", "configmaps is forbidden")
+
+    operator.hands.on_call["write_config_map"] = fails
+    if left:
+        operator.fleet.policy = operator.board.policy = replace(operator.fleet.policy, switches=())
+    operator.ledger.look_again()
+    while "w1" not in world.town.nodes:
+        await _looks(world, operator, 1)
+    await _looks(world, operator, 250)
+    assert HARD in {(taint.key, taint.effect) for taint in world.town.nodes["w1"].taints}
+    assert world.room.broken == []
+    assert world.room.boxes["w1"].power in ("stopping", "off")

@@ -21,6 +21,7 @@ from controller.domain.reason import Reason
 _PLACEHOLDER = re.compile(r"\$\{([a-z]+)\}")
 # 4xx that may come after the deed: the answer was late, or a call with the same key is still at work.
 _MAYBE = (408, 409, 425)
+_BETWEEN = (408, 502, 503, 504)  # of a proxy: nobody behind it has answered
 _UNAUTHORISED = (401, 403, 407)
 _LONGEST_PAUSE = 300.0
 
@@ -104,7 +105,9 @@ def to_ask(target: Target, keys: Keys, now: float) -> Request:
     return Request(
         method="GET",
         url=target.status,
-        headers={"Accept": "application/json, text/plain"} | _proofs(target.way, keys, b"", now),
+        # Without the second one the library offers to unpack what it is not to unpack, and servers pack their answers.
+        headers={"Accept": "application/json, text/plain", "Accept-Encoding": "identity"}
+        | _proofs(target.way, keys, b"", now),
         body=b"",
     )
 
@@ -143,7 +146,8 @@ def outcome_of(way: Way, status: int, where: str, retry_after: str = "") -> Outc
     if 400 <= status < 500 and status not in _MAYBE:
         reason = Reason.UNAUTHORISED if status in _UNAUTHORISED else Reason.BAD_REQUEST
         return Refused(reason, words)
-    return Unknown(words)
+    # What is no error is none of the machine's either: a redirection leads to a page that asks who one is.
+    return Unknown(words, answered=status >= 400 and status not in _BETWEEN)
 
 
 def seconds(text: str) -> float | None:
@@ -152,7 +156,7 @@ def seconds(text: str) -> float | None:
 
 def power_of(way: Way, body: bytes) -> str:
     """on | off, or "" for what is in neither list."""
-    text = body.decode("utf-8", "replace").strip()
+    text = body.decode("utf-8-sig", "replace").strip()
     value: object = text
     try:
         value = json.loads(text)

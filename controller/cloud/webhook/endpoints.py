@@ -33,6 +33,18 @@ _LONGEST_STATUS = 65_536
 _NOT_SENT = (
     aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.ConnectionTimeoutError, UnicodeError,
 )  # fmt: skip
+# What a server says of a client's certificate in the handshake, as the library for TLS ends its names.
+_CERTIFICATE_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it wants one",
+    "NO_CERTIFICATE": "it wants one",
+    "BAD_CERTIFICATE": "it is a bad one",
+    "UNSUPPORTED_CERTIFICATE": "it is of a kind that is not supported",
+    "CERTIFICATE_REVOKED": "it is revoked",
+    "CERTIFICATE_EXPIRED": "it has expired",
+    "CERTIFICATE_UNKNOWN": "it is not known",
+    "UNKNOWN_CA": "its authority is not known",
+    "ACCESS_DENIED": "access is denied",
+}
 
 
 class Unreadable(Exception):
@@ -77,7 +89,7 @@ class HttpEndpoints:
             try:
                 async with _sent(target, request, context, self._lookups) as answer:
                     return outcome_of(target.way, answer.status, where, answer.headers.get("Retry-After", ""))
-            except _NOT_SENT as error:
+            except (*_NOT_SENT, _NotLetIn) as error:
                 return Refused(Reason.UNAVAILABLE, f"{where} cannot be reached ({_words(error)})")
             except TimeoutError:
                 return Unknown(f"{where} did not answer within {target.way.timeout:g} s")
@@ -135,6 +147,10 @@ class _BrokenOff(aiohttp.ClientError):
     """A connection that broke when a call may have been read."""
 
 
+class _NotLetIn(aiohttp.ClientError):
+    """The server has ended the handshake, so no call was read."""
+
+
 async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """The library repeats after the errors that are hidden here, and after no other."""
     try:
@@ -142,7 +158,24 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        if why := _not_let_in(error):
+            raise _NotLetIn(why) from error
         raise _BrokenOff(_words(error)) from error
+
+
+def _not_let_in(error: BaseException) -> str:
+    """Why the server will not have our certificate, or "".
+
+    With TLS 1.3 it says so after our side of the handshake is done and the call is written. It has obeyed none of that:
+    without our certificate its own side of the handshake is never done.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        alert = (getattr(cause, "reason", None) or "").partition("ALERT_")[2]
+        if isinstance(cause, ssl.SSLError) and alert in _CERTIFICATE_ALERTS:
+            return f"our certificate is not accepted: {_CERTIFICATE_ALERTS[alert]}"
+        cause = cause.__cause__
+    return ""
 
 
 @asynccontextmanager
@@ -214,7 +247,7 @@ def _host(url: str) -> str:
 
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, Unreadable | _BrokenOff):
+    if isinstance(error, Unreadable | _BrokenOff | _NotLetIn):
         return str(error)
     if isinstance(error, UnicodeError):
         return "its name is none that can be looked up"

@@ -70,7 +70,7 @@ def dated(record: Switched, now: float) -> Switched:
 
 def kept(record: Switched, now: float) -> Switched:
     """It is not switched off after all. Of use it is only where it was, and where no earlier call can end it."""
-    after = replace(record, drain_at=0.0, called_at=0.0, tries=0, down_at=0.0)
+    after = replace(record, drain_at=0.0, called_at=0.0, refused_at=0.0, tries=0, down_at=0.0)
     if record.on_since and not may_fall(record, now):
         return replace(after, power=Power.ON)
     return replace(

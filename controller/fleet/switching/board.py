@@ -28,10 +28,9 @@ from controller.fleet.switching.aftermath import dated, may_fall
 from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.driven import lacking_marks, startup_taint
 from controller.fleet.switching.faces import face_of
-from controller.fleet.switching.life import Seen, first, off, step
+from controller.fleet.switching.life import Seen, first, off, step, withdrawn
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
-from controller.fleet.switching.wishes import freed, unless_pointless
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
@@ -98,6 +97,18 @@ class Switchboard:
         )
         return tuple(sorted(found, key=lambda m: m.name))
 
+    def undecided(self) -> frozenset[str]:
+        """Machines that are to be switched on, of which nobody has heard: every plan decides about them anew.
+
+        A driver that decides itself is told of them as of any other; it takes back what it wants no more.
+        """
+        if self._driven:
+            return frozenset()
+        return frozenset(record.name for _, record in self.records() if record.unheard)
+
+    def _as_planned_with(self, record: Switched) -> Switched:
+        return withdrawn(record, self._clock()) if not self._driven and record.unheard else record
+
     @property
     def busy(self) -> bool:
         return any(record.changing for _, record in self.records())
@@ -118,7 +129,8 @@ class Switchboard:
         now = self._clock()
         found = []
         for switch, record in self.records():
-            why = hindrance(switch, record, self._view.node(switch.name), now)
+            node = self._view.node(switch.name)
+            why = hindrance(switch, self._as_planned_with(record), node, now)
             if why is not None:
                 found.append(
                     Refusal(offer=switch.offer.key, reason=why.reason, until=why.until, message=why.message)
@@ -157,7 +169,6 @@ class Switchboard:
         now = self._clock()
         for name in self._left():
             self._forget(name, now)
-        wanted = self._wanted()
         for switch in self.switches:
             seen = self._seen(switch, now)
             before = self._ledger.switched.get(switch.name)
@@ -165,8 +176,7 @@ class Switchboard:
                 if not self._view.synced:
                     continue
                 before = first(switch, seen, now)
-            still = unless_pointless(before, wanted, now)
-            after = step(still, seen, switch, self.policy.deadlines, now)
+            after = step(before, seen, switch, self.policy.deadlines, now)
             self._ledger.put_switched(after)
             self._noticed(switch, before, after)
 
@@ -193,16 +203,6 @@ class Switchboard:
         if not (self.turning.marked(node) or starts or self.turning.running(name)):
             self._ledger.drop_switched(name)
 
-    def _wanted(self) -> Set[str]:
-        """The pods that wait for a machine; none where one that comes has become free, so that all is planned anew."""
-        coming = [one for one in self._ledger.switched.values() if one.power is Power.RISING and one.pods]
-        waiting = {pod.key for pod in self._view.waiting_pods()} if coming else set()
-        found = False
-        for record in coming:
-            after = freed(record, waiting, {pod.key for pod in self._view.pods_on(record.name)})
-            found = self._ledger.put_switched(after) or found
-        return waiting if not found else frozenset()
-
     def _noticed(self, switch: Switch, before: Switched, after: Switched) -> None:
         if after.power is before.power and after.reason is before.reason:
             return
@@ -228,6 +228,32 @@ class Switchboard:
             promised=_promised(switch),
         )
 
+    def close(self) -> None:
+        """Keep pods off machines that a call may end: that waits for nothing to be written down."""
+        now = self._clock()
+        for switch, record in self.records():
+            seen = self._seen(switch, now)
+            if taint_wanted(record, seen, now):
+                self._taint(switch, record, seen, now)
+        for name, node in self._left_nodes():
+            if self._left_closed(name, now):
+                self.turning.taint(name, node, True, meanwhile=True)
+
+    def _left_nodes(self) -> list[tuple[str, Node]]:
+        """Nodes of machines that are no longer in the settings, until those are forgotten."""
+        return [(name, node) for name in self._left() if (node := self._view.node(name)) is not None]
+
+    def _left_closed(self, name: str, now: float) -> bool:
+        record = self._ledger.switched[name]
+        return record.power is Power.FALLING or may_fall(record, now)
+
+    def _taint(self, switch: Switch, record: Switched, seen: Seen, now: float) -> None:
+        wanted = taint_wanted(record, seen, now)
+        if seen.node is not None and wanted is not None:
+            undrained = record.power is Power.FALLING and not record.drain_at
+            meanwhile = wanted and (undrained or may_fall(record, now))
+            self.turning.taint(switch.name, seen.node, wanted, meanwhile=meanwhile)
+
     def follow(self) -> None:
         """Whatever a machine's record calls for, unless it is being done already."""
         now = self._clock()
@@ -236,32 +262,41 @@ class Switchboard:
             self.turning.follow(self.policy, switch, record)
             if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
                 self.turning.call_off(switch.name, f"switching {switch.name} off is paused")
-            wanted = taint_wanted(record, seen, now)
-            if seen.node is not None and wanted is not None:
-                undrained = record.power is Power.FALLING and not record.drain_at
-                meanwhile = wanted and (undrained or may_fall(record, now))
-                self.turning.taint(switch.name, seen.node, wanted, meanwhile=meanwhile)
+            self._taint(switch, record, seen, now)
             if self._driven and switch.delete_node and seen.node is not None:
                 taints = startup_taint(record, seen.node, seen.promised)
                 self.turning.dress(seen.node, *lacking_marks(switch, seen.node), *taints)
-        for name in self._left():
-            if (node := self._view.node(name)) is not None:
-                record = self._ledger.switched[name]
-                closed = record.power is Power.FALLING or may_fall(record, now)  # until it is forgotten
-                self.turning.taint(name, node, closed, meanwhile=closed)
-                self.turning.dress(node, {}, "", *startup_taint(None, node, {}))
+        for name, node in self._left_nodes():
+            closed = self._left_closed(name, now)
+            self.turning.taint(name, node, closed, meanwhile=closed)
+            self.turning.dress(node, {}, "", *startup_taint(None, node, {}))
 
     # -- what drivers ask for -------------------------------------------------------------------
 
     def request(self, name: str, pods: tuple[str, ...]) -> bool:
         """Switch it on. The record exists from now on, so no later plan switches another one on for these pods."""
         switch, record = self.switch(name), self._ledger.switched.get(name)
-        if switch is None or record is None or record.power is not Power.OFF:
+        if switch is None or record is None:
             return False
-        if hindrance(switch, record, self._view.node(name), self._clock()) is not None:
+        planned = self._as_planned_with(record)
+        if planned.power is not Power.OFF:
             return False
-        self.begin(switch, record, self.wish(record, pods))
+        if hindrance(switch, planned, self._view.node(name), self._clock()) is not None:
+            return False
+        if planned is not record:  # it stands, with its key and its tries
+            self._ledger.change_switched(name, pods=pods)
+        else:
+            self.begin(switch, record, self.wish(record, pods))
         return True
+
+    def withdraw_all_but(self, wished: Set[str]) -> None:
+        """What the last plan wished no more, of what nobody has heard of."""
+        for name in self.undecided() - wished:
+            switch, before = self.switch(name), self._ledger.switched[name]
+            if switch is not None:
+                after = withdrawn(before, self._clock())
+                self._ledger.put_switched(after)
+                self._noticed(switch, before, after)
 
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""

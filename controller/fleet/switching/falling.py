@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.cluster.protocol import ClusterError
 from controller.domain.kube import Pod
 from controller.domain.machine import FAILURES
-from controller.domain.outcome import Happened, Outcome, Refused
+from controller.domain.outcome import Happened, Outcome, Refused, Unknown
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
@@ -26,6 +26,7 @@ from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 
 _LATER = 30.0
+_ROUNDS = 3  # of calls, each as long as off_within, that were answered by nothing but errors
 
 
 class Falling:
@@ -94,6 +95,8 @@ class Falling:
                     return  # what its Node shows decides, and at last the deadline
                 # All were refused, and what was to follow was not written down any more, or fewer are allowed now.
                 record = await self._by.change(switch, tries=0)
+            if self._in_other_hands(switch, record):
+                raise NotYet(f"{name} has fallen silent by itself: somebody may be at work on it", _LATER)
             if not record.call:
                 record = await self._by.change(switch, call=self._by.new_call())
             if not record.drain_at:
@@ -115,8 +118,8 @@ class Falling:
             here = self._same_wish(record)
             if here is None:
                 return
-            if here.again != record.again:
-                continue
+            if here.again != record.again or not here.unsure:
+                continue  # also where who led before wrote what came of its own call: nobody knows of this one
             self._may_act_from_now_on(switch, called_at=self._by.clock())
             outcome = await send(f"{record.call_id}-off")
             self._may_act_from_now_on(switch)  # it may have been read, or begun, in the last moment
@@ -131,23 +134,33 @@ class Falling:
                 self._by.listener.acknowledged(switch, here, False)
                 return
             refused = isinstance(outcome, Refused)
-            sure = refused and not record.unsure
+            # No call of before can have an effect any more, whether or not it was answered.
+            sure = refused and (not record.unsure or calls_before is None)
             if sure:
                 await self._by.change(switch, unsure=False, called_at=0.0, fall=calls_before)
             elif refused:
                 await self._by.change(switch, fall=calls_before)
-                if await self._will_not_go_again(switch, here, outcome):
-                    # An earlier call may have acted: no refusal is ever sure, and it would be called off for ever.
-                    await self._by.change(switch, acked_at=self._by.clock())
-                    self._by.listener.not_acknowledged(switch, here, False, outcome)
-                    return
             self._by.listener.not_acknowledged(switch, here, False, outcome)
+            if not sure and await self._will_not_go_again(switch, here, outcome):
+                # An earlier call may have acted: no refusal is ever sure, and it would be called off for ever.
+                await self._by.change(switch, acked_at=self._by.clock())
+                return
+            here = self._same_wish(record)
+            if here is None:
+                return  # somebody else has ended it while that was written down
+            if here.again != record.again:
+                continue
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
                 await self._stays_on(switch, here, outcome)
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _in_other_hands(self, switch: Switch, record: Switched) -> bool:
+        """It would not go, and has fallen silent since: whoever restarts it is not called off."""
+        silent = record.down_at and self._by.clock() < record.down_at + switch.on_within
+        return bool(record.refused_at and silent) and record.reason is not Reason.ON_DEADLINE
 
     def _may_act_from_now_on(self, switch: Switch, **fields: object) -> None:
         """What a call may do counts from here: its record, and the look at the pods, may have taken long."""
@@ -204,10 +217,8 @@ class Falling:
         if record.reason in FAILURES and record.power is not Power.ON:
             if record.reason is Reason.ON_DEADLINE:
                 # Its Node never came, and something is held there all the same: it is left as it is.
-                await self._by.change(
-                    switch,
-                    **_fields(replace(off(record, self._by.clock()), note=f"{record.note} {why.message}")),
-                )
+                after = replace(off(record, self._by.clock()), note=f"{record.note} {why.message}")
+                await self._by.put(switch, after)
                 return
             raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
         if record.power is Power.ON or kept(record, self._by.clock()).power is Power.ON:
@@ -215,8 +226,7 @@ class Falling:
             self._by.restored(machine.name)  # its mark of being idle went, too
         if record.power is not Power.ON:
             here = self._by.ledger.switched[switch.name]
-            after = replace(kept(here, self._by.clock()), reason=None, note="")
-            await self._by.change(switch, **_fields(after))
+            await self._by.put(switch, replace(kept(here, self._by.clock()), reason=None, note=""))
         self._by.listener.removal_called_off(machine, why)
 
     def _not_called(self, before: Switched) -> None:
@@ -243,10 +253,9 @@ class Falling:
                 after = replace(
                     off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}"
                 )
-                later = max(here.refused_until, until)
-                await self._by.change(switch, **_fields(replace(after, refused_until=later)))
+                await self._by.put(switch, replace(after, refused_until=max(here.refused_until, until)))
                 return
-            await self._by.change(switch, called_at=0.0, tries=0, note=words)
+            await self._by.change(switch, called_at=0.0, tries=0, refused_at=self._by.clock(), note=words)
             raise NotYet(f"{switch.name}: {words}", max(_LATER, until - self._by.clock()))
         after = replace(
             kept(self._by.ledger.switched[switch.name], self._by.clock()),
@@ -255,14 +264,17 @@ class Falling:
             reason=Reason.SWITCH_FAILED,
             note=words,
         )
-        await self._by.change(switch, **_fields(after))
+        await self._by.put(switch, after)
 
     async def _will_not_go_again(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
         """Its Node is silent, and its endpoint will not have the call, as many will not of a machine that is off.
 
+        Those that say so with 409 or 5xx may mean a call that is still at work, so they are asked again for long.
+
         Where that is wrong it costs current, as it did; to call it off for ever would cost the machine.
         """
-        if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST:
+        answered = isinstance(outcome, Unknown) and outcome.answered and record.again >= _ROUNDS
+        if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST and not answered:
             return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
         told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
         node, here = self._by.node(switch.name), self._same_wish(record)
@@ -294,7 +306,3 @@ class Falling:
 
 def _stays(pod: Pod) -> bool:
     return not (pod.finished or pod.shape.is_daemon or pod.shape.mirror) and pod.deleting_at is None
-
-
-def _fields(record: Switched) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__struct_fields__ if name != "name"}

@@ -21,7 +21,7 @@ from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
 from controller.fleet.switching.board import Switchboard
-from controller.fleet.switching.life import off
+from controller.fleet.switching.life import withdrawn
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.tasks import Grounded
 
@@ -132,8 +132,8 @@ class Lever:
         if record is None or record.power not in (Power.RISING, Power.ON):
             return None
         by.lead()
-        if record.power is Power.RISING and record.call and not _called(record) and not record.node_ready_at:
-            await self._store(record, _withdrawn(record, by.clock()))
+        if record.unheard:
+            await self._store(record, withdrawn(record, by.clock()))
             return None
         if (why := self._not_off(switch, record)) is not None:
             return why
@@ -172,8 +172,3 @@ class Lever:
 
 def _called(record: Switched) -> bool:
     return bool(record.called_at or record.unsure or record.acked_at)
-
-
-def _withdrawn(record: Switched, now: float) -> Switched:
-    """As if nobody had asked: nobody was called."""
-    return replace(off(record, now), call="", off_since=record.off_since, ons=record.ons[:-1])

@@ -147,13 +147,19 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not seen.up or node is None:
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
-        gone = record.down_at and may_fall(record, record.down_at) and seen.told != "on"
+        fell = record.down_at and record.down_at >= max(
+            record.called_at, record.acked_at
+        )  # else it comes again
+        gone = fell and may_fall(record, record.down_at) and seen.told != "on"
         if gone and now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
             return off(record, now)  # it had come, and an earlier call has ended it
-        if now <= record.wanted_at + switch.on_within:
+        # From the call on: until then its credentials may not have been readable, or its endpoint away.
+        if now <= max(record.wanted_at, record.called_at, record.acked_at) + switch.on_within:
             return record
         if not record.call:  # nobody here wanted it; it went away again
             return off(record, now)
+        if record.unheard:
+            return given_up(record, limits, now, "nobody could be called to switch it on")
         return failed(record, Reason.ON_DEADLINE, limits, now)
     if not record.node_ready_at:
         return replace(record, node_ready_at=now, down_at=0.0)
@@ -212,6 +218,8 @@ def _falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, no
     # It failed, and every call was refused, or none was made yet: what changes now nobody here has done.
     left = record.reason in USELESS and not (record.called_at or record.acked_at or record.unsure)
     if seen.up and seen.node is not None:
+        if left and record.refused_at and record.down_at and now >= record.down_at + DARK:
+            return _off_by_hand(record, switch, now)  # and on again
         record = replace(record, down_at=0.0) if record.down_at else record
         if left and not lacking(seen.promised, seen.node):
             return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
@@ -221,7 +229,9 @@ def _falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, no
     if not record.down_at:
         return replace(record, down_at=now)
     was_up = left and record.reason is not Reason.ON_DEADLINE
-    if was_up and not switch.asked and now >= record.down_at + limits.ready:
+    # An endpoint that could tell and says nothing is asked for long: it may be started again, and called off, meanwhile.
+    silence = switch.on_within + switch.off_within if switch.asked else limits.ready
+    if was_up and seen.told != "on" and now >= record.down_at + silence:
         return _off_by_hand(record, switch, now)
     # Then it is, whoever did it: calls that are refused change nothing.
     is_told = switch.asked and seen.told == "off"
@@ -283,6 +293,25 @@ def off(record: Switched, now: float) -> Switched:
         gpus_lost_at=0.0,
         down_at=0.0,
         drain_at=0.0,
+        refused_at=0.0,
+    )
+
+
+def withdrawn(record: Switched, now: float) -> Switched:
+    """A wish that nobody has heard of: as if there had been none."""
+    return replace(off(record, now), call="", off_since=record.off_since, ons=record.ons[:-1])
+
+
+def given_up(record: Switched, limits: Deadlines, now: float, words: str) -> Switched:
+    """It could not be switched on: others may take its pods."""
+    failures = record.failures + 1
+    return replace(
+        withdrawn(record, now),
+        rose_at=0.0,
+        failures=failures,
+        refused_until=now + pause_after(failures, limits),
+        reason=Reason.SWITCH_FAILED,
+        note=words,
     )
 
 
@@ -305,6 +334,7 @@ def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note
         unsure=False,
         tries=0,
         down_at=0.0,
+        refused_at=0.0,
     )
 
 

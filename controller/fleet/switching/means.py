@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+
+import msgspec
 
 from controller.cloud.protocol import Endpoints
 from controller.cluster.protocol import Writer
 from controller.domain import names
-from controller.domain.kube import Node, Taint
+from controller.domain.kube import Node, Pod, Taint
 from controller.domain.machine import Machine
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
@@ -38,6 +40,7 @@ class Means:
     rng: random.Random
     limits: Deadlines
     node: Callable[[str], Node | None]  # as it was seen last
+    waiting: Callable[[], Iterable[Pod]]  # for a node
     restored: Callable[[str], None] = lambda _name: None
     closing: Taint = HARD  # keeps pods off a machine that goes
 
@@ -51,8 +54,11 @@ class Means:
 
     async def change(self, switch: Switch, **fields: object) -> Switched:
         """Written down, and stored before anything else happens."""
+        return await self.put(switch, msgspec.structs.replace(self.ledger.switched[switch.name], **fields))
+
+    async def put(self, switch: Switch, after: Switched) -> Switched:
         before = self.ledger.switched[switch.name]
-        after = self.ledger.change_switched(switch.name, **fields)
+        self.ledger.put_switched(after)
         await self.ledger.flush()
         if after.power is not before.power:
             self.listener.switched(switch, before, after)

@@ -9,9 +9,9 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
-from controller.fleet.switching.life import pause_after
+from controller.fleet.switching.life import given_up
 from controller.fleet.switching.means import AGAIN, Means
-from controller.fleet.tasks import Grounded
+from controller.fleet.tasks import Grounded, NotYet
 
 
 class Rising:
@@ -24,7 +24,7 @@ class Rising:
             bool(record.call)
             and not record.acked_at
             and not record.node_ready_at
-            and record.tries < switch.tries
+            and (record.tries < switch.tries or record.unheard)
         )
 
     async def switch_on(self, switch: Switch) -> None:
@@ -36,6 +36,8 @@ class Rising:
             record = self._by.record_in(name, Power.RISING)
             if record is None or not self.is_to_call(switch, record):
                 return
+            if record.unheard and self._pointless(record):
+                raise NotYet(f"nothing waits for {name} any more: the next plan withdraws it")
             if told == "on":
                 await self._by.change(switch, acked_at=self._by.clock())  # it is on its way already
                 return
@@ -53,6 +55,11 @@ class Rising:
             here = self._by.record_in(name, Power.RISING)
             if here is None or here.call != call:
                 return  # nobody would ever call it off again
+            if not here.unsure:
+                continue  # who led before wrote what came of its own call: nobody knows of this one
+            if record.unheard and self._pointless(here):  # they went while it was written down
+                self._not_made(record)
+                return
             outcome = await send(f"{record.call_id}-on")
             here = self._by.ledger.switched.get(name)
             if here is None or here.call != call or here.power is not Power.RISING:
@@ -64,6 +71,10 @@ class Rising:
             sure = sure and isinstance(outcome, Refused)
             if sure:  # it had no effect: as if it had not been made
                 await self._by.change(switch, unsure=False, called_at=0.0, rose_at=record.rose_at)
+                known = self._by.record_in(name, Power.RISING)
+                if known is None or known.call != call:
+                    return  # it was withdrawn meanwhile
+                here = known
             self._by.listener.not_acknowledged(switch, here, True, outcome)
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
@@ -73,6 +84,13 @@ class Rising:
                 return  # it may have had an effect: what the Node shows decides, and at last the deadline
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
+
+    def _pointless(self, record: Switched) -> bool:
+        """None of the pods that it is switched on for waits any more.
+
+        Whether those that do need it beside whatever else has become free is asked in every plan, and not here.
+        """
+        return bool(record.pods) and not any(pod.key in record.pods for pod in self._by.waiting())
 
     def _not_made(self, before: Switched) -> None:
         """The call that was to be written down was not made, and counts as none."""
@@ -87,21 +105,6 @@ class Rising:
             )
 
     async def _give_up(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
-        """No call had any effect: others may take its pods."""
-        failures = record.failures + 1
-        until = self._by.clock() + pause_after(failures, self._by.limits)
+        """No call had any effect."""
         words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
-        await self._by.change(
-            switch,
-            power=Power.OFF,
-            call="",
-            pods=(),
-            tries=0,
-            called_at=0.0,
-            rose_at=0.0,
-            unsure=False,
-            failures=failures,
-            refused_until=until,
-            reason=Reason.SWITCH_FAILED,
-            note=words,
-        )
+        await self._by.put(switch, given_up(record, self._by.limits, self._by.clock(), words))
