@@ -30,16 +30,20 @@ and say so, change nothing), --once, --config FILE. All that it can do: verda-gp
 
 
 def verda_cloud_provider() -> None:
+    end_with(provider())
+
+
+def provider() -> typer.Typer:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(_provider)
-    end_with(app)
+    return app
 
 
 def _provider(
     config: Annotated[
-        str,
+        str | None,
         typer.Option("--config", "-c", metavar="FILE", help="Else config.yaml here, or /config/config.yaml."),
-    ] = "",
+    ] = None,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535)] = 8086,
     log_level: Annotated[str, typer.Option("--log-level", "-l")] = "INFO",
     driver: Annotated[
@@ -60,17 +64,18 @@ def _provider(
 ) -> None:
     """The Python provider's command line; its config.yaml drives this controller."""
     from controller.cli.given import Given
-    from controller.cli.running import run_controller
+    from controller.cli.running import an_address, run_controller
 
     level = _LEVELS.get(log_level.upper())
     if level is None:
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected one of {', '.join(_LEVELS)}")
     if driver == drivers.AUTO and (dry_run or once):
         driver = drivers.PLANNER  # nobody can be served by a look, or once
+    an_address(listen)
     served = drivers.resolve(driver) == drivers.EXTERNALGRPC
     found = next((path for path in _CONFIGS if Path(path).is_file()), _CONFIGS[-1])
     run_controller(
-        Given(config or found, kubeconfig=kubeconfig),
+        Given(found if config is None else config, kubeconfig=kubeconfig),
         # The port is cluster-autoscaler's where one is served; else the manifests' probes ask there.
         listen=listen if served else f":{port}",
         wish=drivers.Wish(listen=f":{port}", variables=os.environ),
@@ -103,13 +108,13 @@ def _autoscaler() -> None:
         word = waiting.pop(0)
         if word in ours:
             ours[word] = True
-        elif word.startswith("--config="):
+        elif word.startswith(("--config=", "-config=")):
             config = word.partition("=")[2]
-        elif word == "--config" and waiting:
+        elif word in ("--config", "-config") and waiting:
             config = waiting.pop(0)
         else:
             left.append(word)
-    if not any("cloud-provider" in word for word in left):
+    if not any("cloud-provider" in word.replace("_", "-") for word in left):
         raise Ends(
             CONFIGURATION,
             "--cloud-provider: expected datacrunch or verdacloud; this image holds verda-gpu-autoscaler, which reads "

@@ -16,6 +16,7 @@ from controller.app.parts import Now, make_connection, make_provider
 from controller.app.program import Program
 from controller.app.reload import Reload, mark
 from controller.app.reload import files_of as files_of_settings
+from controller.app.server import split_address
 from controller.app.start import prepare
 from controller.cli import drivers
 from controller.cli.given import Given
@@ -43,6 +44,15 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
             await asyncio.wait(left, timeout=1.0)
 
 
+def an_address(listen: str) -> str:
+    """Also where nobody will listen there: `--listen --dry-run` without an address is a wish that was lost."""
+    try:
+        split_address(listen)
+    except ValueError as error:
+        raise Ends(CONFIGURATION, str(error)) from error
+    return listen
+
+
 def run_controller(
     given: Given,
     *,
@@ -59,6 +69,7 @@ def run_controller(
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
     if log_format not in ("text", "json"):
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
+    listen = an_address(given.flags.listen or listen)
     set_up(log_level, log_format)
     loaded = given.load()
     seen = mark(files_of_settings(loaded))  # what changes while it starts is a change, too
@@ -73,7 +84,7 @@ def run_controller(
             _controller(
                 loaded,
                 given.kubeconfig,
-                None if once else given.flags.listen or listen,
+                None if once else listen,
                 dry_run,
                 once,
                 given.load,

@@ -94,6 +94,9 @@ def _apply_flags(tree: Tree, draft: Draft, flags: Flags) -> None:
         draft.spelled[show_path(path)] = flag
         if note:
             draft.notes[path] = note
+    kept = ("scale_down", "removed_pools")
+    if flags.no_scale_down and tree.get(kept) is None:
+        draft.put(kept, "keep", "command line", "--scale-down-enabled")
     for kind in ("pools", "machines") if flags.no_scale_down else ():
         entries = tree.get((kind,))
         for n in range(len(entries) if isinstance(entries, list) else 0):

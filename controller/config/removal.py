@@ -42,7 +42,7 @@ class ScaleDown(Section):
     )
     consolidate: Annotated[Literal["off", "cheaper"], BeforeValidator(_unquoted_off)] = Field(
         "off",
-        description="`cheaper` moves the GPU pods of a machine that is at most half used, where each provably fits another Ready node, through the eviction API; one machine at a time. Off, because an hour of lost work costs more than the hour of a half-empty machine. Never moved: Jobs, pods without a controller, with a resource claim or with do-not-disrupt, and what a disruption budget holds.",
+        description="`cheaper` moves the GPU pods of a machine that is at most half used, where each provably fits another Ready node that is in use or not ours, through the eviction API; one machine at a time. Off, because an hour of lost work costs more than the hour of a half-empty machine. Never moved: Jobs, pods without a controller, with a resource claim or with do-not-disrupt, and what a disruption budget holds.",
     )
     consolidate_saving: Money = Field(
         Decimal(1),

@@ -209,8 +209,52 @@ def _said(entry: Any) -> str:
     return f"{body} {entry.get('headers')}"
 
 
+_TOLD = ("content_type", "auth.bearer", "auth.basic")  # headers of these names are an error by themselves
+
+
+def _header_names(entry: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What else is sent with a call, and the key that names it."""
+    if entry.get("method") != "GET":  # which says nothing of a body
+        yield "content_type", "Content-Type"
+    auth = entry["auth"] if isinstance(entry.get("auth"), dict) else {}
+    hmac, key = auth.get("hmac"), auth.get("header")
+    proof = next((name for name in ("bearer", "basic") if auth.get(name)), "")  # both are an error already
+    if proof:
+        yield f"auth.{proof}", "Authorization"
+    yield "idempotency_header", entry.get("idempotency_header") or "Idempotency-Key"
+    if isinstance(hmac, dict):
+        yield "auth.hmac.header", hmac.get("header") or "X-Signature-256"
+        yield "auth.hmac.timestamp_header", hmac.get("timestamp_header")
+    if isinstance(key, dict):
+        yield "auth.header.name", key.get("name")
+
+
+def _headers(tree: Tree, path: Path, entry: dict[str, Any]) -> Iterator[Problem]:
+    """Two of one name would both be sent, or one of them be left out: case does not count in them."""
+    headers = entry.get("headers")
+    taken: dict[str, str] = {}
+    for key, name in _header_names(entry):
+        form = str(name).lower()
+        if name and form in taken:
+            expected = f"another header: {taken[form]} is sent under that name"
+            yield tree.places.problem((*path, *key.split(".")), name, expected)
+        elif name:
+            taken[form] = key
+    seen: set[str] = set()
+    for name, text in headers.items() if isinstance(headers, dict) else ():
+        form = str(name).lower()
+        at = (*path, "headers", str(name))
+        if form in taken and taken[form] not in _TOLD:
+            expected = f"another header: {taken[form]} is sent under that name"
+            yield tree.places.problem(at, text, expected)
+        elif form in seen:
+            yield tree.places.problem(at, text, "every header once; case does not count")
+        seen.add(form)
+
+
 def _webhooks(tree: Tree) -> Iterator[Problem]:
     for path, entry in _entries(tree, ("webhooks",)):
+        yield from _headers(tree, path, entry)
         auth, tls = entry.get("auth"), entry.get("tls")
         if isinstance(auth, dict) and auth.get("bearer") and auth.get("basic"):
             yield _missing(

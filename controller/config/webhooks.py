@@ -61,6 +61,8 @@ def _parse_headers(value: Any) -> dict[str, str]:
             )
         elif str(name).lower() in ("host", "content-length", "transfer-encoding", "connection"):
             problems.append(((str(name),), text, "another header: this one follows from the call itself"))
+        elif str(name).lower() == "content-type":
+            problems.append(((str(name),), text, "content_type beside headers, which says what the body is"))
         elif not isinstance(text, str) or not text.isprintable() or not text.isascii():
             problems.append(((str(name),), text, "text of one line in ASCII; write numbers in quotes"))
         elif problem := _unknown_placeholder(text):

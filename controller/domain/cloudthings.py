@@ -67,6 +67,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     market: str
     price: Decimal
     created_at: float
+    contract: str = ""  # PAY_AS_YOU_GO, SPOT or LONG_TERM; "": not told
     currency: str = ""  # of the price; "": not told
     tags: tuple[tuple[str, str], ...] = ()
     ip: str = ""

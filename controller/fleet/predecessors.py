@@ -19,6 +19,7 @@ from controller.fleet.identity import CLOCK_SLACK
 
 CA_VERDA, DATACRUNCH, VERDACLOUD = "ca-verda", "datacrunch", "verdacloud"
 PROJECTS = (CA_VERDA, DATACRUNCH, VERDACLOUD)
+LONG_TERM = "LONG_TERM"
 # <group>-<8 hex>; <group>-<hex of a number of 63 bits>; <prefix>-vm-<location>-<8 hex, earlier 2 digits>
 _HOSTNAMES = {
     CA_VERDA: re.compile(r"(?P<group>.+)-[0-9a-f]{8}"),
@@ -68,6 +69,9 @@ def judge(
         because = "" if ours else f"it belongs to cluster {tags[names.TAG_CLUSTER]} by its tags"
         if because:
             return msgspec.structs.replace(found, because=because)
+    if instance.contract == LONG_TERM:
+        why = f"its contract is {LONG_TERM}: it is paid for in advance, and would be deleted as soon as it is idle"
+        return msgspec.structs.replace(found, because=why)
     pool = groups.get(group) or next((p.name for p in policy.pools if p.name in (group, slug(group))), "")
     if not pool or policy.pool(pool) is None:
         return msgspec.structs.replace(found, because=f"no pool is configured for its group {group}")

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.cli.foreign import _autoscaler
+from controller.cli.foreign import _autoscaler, provider
 from controller.cli.main import app, outcome
 from controller.cluster.rights import RIGHTS
 from controller.cluster.roles import objects
+from controller.config.dialects.flags import parse_flags
 from controller.config.load import load
 from controller.sandbox.demo.stage import NAMESPACE, Stage
 from tests.cli.commands import SECRET, cli
@@ -171,6 +172,58 @@ def test_the_printed_rights_are_those_of_the_table_and_no_more() -> None:
     assert granted == wanted
 
 
+@pytest.mark.parametrize(
+    "word", ["-dry-run", "--dry_run", "--dryrun", "--dry-run=true", "-once", "--once=true"]
+)
+@pytest.mark.parametrize("entry", ["run", "cluster-autoscaler"])
+def test_a_dry_run_that_is_spelt_otherwise_is_not_taken_for_a_flag_without_effect(
+    entry: str, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was named in a warning, and machines were bought."""
+    words = [*DATACRUNCH_FLAGS, word]
+    for name, value in {"DATACRUNCH_CLUSTER_CONFIG_JSON": DATACRUNCH, "KUBECONFIG": "/nowhere"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["cluster-autoscaler", *words])
+    assert outcome(_autoscaler if entry != "run" else lambda: app(["run", *words])) == 2
+    told = capsys.readouterr().err
+    assert "written so and without a value" in told or "does not take a value" in told
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "--dry-runs",
+        "--dry-rum",
+        "--dy-run",
+        "--dry-rnu",
+        "--dry-un=true",
+        "--onces",
+        "--dry",
+        "--dry-run-only",
+        "--once-only",
+    ],
+)
+def test_a_misspelt_dry_run_is_not_taken_for_a_flag_without_effect(word: str) -> None:
+    """Nor is what is nearly its name, as with flags of cluster-autoscaler: machines would be bought all the same."""
+    (told,) = parse_flags((*DATACRUNCH_FLAGS, word)).problems
+    assert told.expected in ("--dry-run, if that is meant", "--once, if that is meant")
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "value"),
+    [
+        (("--scale_down_unneeded_time=5m",), ("scale_down", "cooldown"), "5m"),
+        (("--expendable-pods-priority-cutoff", "-10"), ("planning", "priority_cutoff"), "-10"),
+    ],
+)
+def test_flags_are_read_as_cluster_autoscaler_reads_them(
+    words: tuple[str, ...], path: tuple[str, ...], value: str
+) -> None:
+    flags = parse_flags(("--cloud_provider=datacrunch", *words))
+    assert (flags.provider, flags.warnings, flags.problems) == ("datacrunch", [], [])
+    assert [(at, to) for at, to, _, _ in flags.settings] == [(path, value)]
+
+
 def test_the_go_providers_command_tells_what_it_is_and_which_flags_count(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,3 +268,39 @@ def test_a_sweep_needs_none_of_the_flags_that_the_predecessors_variables_ask_for
     assert outcome(lambda: app(["sweep"])) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("VERDA_CLIENT_ID and VERDA_CLIENT_SECRET: not set")
+
+
+def test_the_python_providers_command_takes_no_other_file_where_the_name_of_its_own_is_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--config "$FILE"` without such a variable is no wish for whatever lies here."""
+    (tmp_path / "config.yaml").write_text(CA_VERDA)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    monkeypatch.setattr(sys, "argv", ["verda-cloud-provider", "--config", "", "--driver", "planner"])
+    assert outcome(provider()) == 2
+    assert 'command line: --config = "": expected the name of a file' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ("run", ["--once", "--listen", "--dry-run"]),
+        ("verda-cloud-provider", ["--driver", "planner", "--listen", "--dry-run"]),
+    ],
+)
+def test_a_dry_run_is_not_swallowed_as_an_address_that_nobody_needs(
+    entry: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing listens there, so nobody would notice; and machines would be bought."""
+    (tmp_path / "config.yaml").write_text(CA_VERDA)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    words = ["--config", "config.yaml", *words]
+    monkeypatch.setattr(sys, "argv", [entry, *words])
+    assert outcome(provider() if entry != "run" else lambda: app(["run", *words])) == 2
+    assert "--listen '--dry-run': expected ADDRESS:PORT or :PORT" in capsys.readouterr().err

@@ -269,3 +269,9 @@ def test_a_spot_order_takes_its_disk_along_when_it_is_evicted() -> None:
 )
 def test_a_description_is_cut_between_words(text: str, cut: str) -> None:
     assert orders.description(text) == cut
+
+
+def test_the_contract_of_a_machine_is_read() -> None:
+    """One that is paid for in advance is never ours to delete."""
+    assert parsing.instance({"id": "a", "contract": "LONG_TERM"}).contract == "LONG_TERM"
+    assert parsing.instance({"id": "a", "contract": None}).contract == ""

@@ -55,6 +55,22 @@ def test_what_changed_its_meaning_is_said_beside_it() -> None:
     assert again.settings.scale_down.min_age.total_seconds() == 420
 
 
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        ("--scale-down-delay-after-add=0s", "min_age: 0s  # was a pause of all removals"),
+        ("--max-node-provision-time=20m", "launch: 20m  # was the time until a node registers"),
+        ("--scan-interval=10s", "tick: 10s  # changes are seen at once"),
+    ],
+)
+def test_what_changed_its_meaning_is_said_also_where_the_value_is_the_default(flag: str, line: str) -> None:
+    text, environ, flags = DOCUMENTED["datacrunch"]
+    loaded = read(text, environ, (*flags, flag))
+    shown, again = converted(loaded)
+    assert line in shown
+    assert again.settings == loaded.settings
+
+
 scripts = st.text(min_size=1, max_size=60).filter(lambda text: text.strip() and "\x00" not in text)
 words = st.text(st.characters(codec="ascii", exclude_characters="\x00"), min_size=1, max_size=12)
 

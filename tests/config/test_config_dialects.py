@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from controller.config.catalogue_check import check_against
+from controller.config.dialects import choosing
 from controller.config.dialects.draft import pool_name
-from controller.config.load import show
+from controller.config.load import load, show
 from controller.config.policy import to_policy
 from controller.domain.cloudthings import Catalogue, InstanceType, Offer
 from tests.config.foreign import DOCUMENTED, documented, in_base64, problems, read
@@ -353,3 +354,95 @@ def test_an_image_that_the_type_does_not_boot_is_told_with_the_nearest_that_it_d
         "config.yaml:4: node_groups.gpu-workers.image = ubuntu-24.04-cuda-12.8-open-docker: expected an image that "
         "1V100.6V supports, such as ubuntu-24.04-cuda-12.8-docker, ubuntu-24.04-cuda-12.6, ubuntu-22.04"
     )
+
+
+def test_a_settings_file_that_goes_right_after_it_was_read_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever replaces it takes the old one away first; of a running program no later change would be seen."""
+    file = tmp_path / "config.yaml"
+    file.write_text(
+        "machines: [{name: w, gpu_count: 1, scale_up_endpoint: 'http://p/1', scale_down_endpoint: 'http://p/2'}]"
+    )
+
+    def read(name: str, *_: str) -> str:
+        text = Path(name).read_text()
+        Path(name).unlink()
+        return text
+
+    monkeypatch.setattr(choosing, "read_text", read)
+    assert load(str(file), {}).draft.files == [str(file)]
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [
+        ("--max-node-total=3", "--max-nodes-total"),
+        ("--maxNodesTotal=3", "--max-nodes-total"),
+        ("--scale-down-enable=false", "--scale-down-enabled"),
+        ("--scaledown-enabled=false", "--scale-down-enabled"),
+        ("--core-total=0:16", "--cores-total"),
+        ("--scale-down-uneeded-time=1h", "--scale-down-unneeded-time"),
+        ("--kube-config=/etc/other", "--kubeconfig"),
+    ],
+)
+def test_a_flag_whose_name_is_nearly_that_of_one_with_an_effect_is_an_error(flag: str, meant: str) -> None:
+    """cluster-autoscaler ends there too; in a warning a limit, a pause or the cluster that is meant would be lost."""
+    text, environ, flags = DOCUMENTED["datacrunch"]
+    (told,) = problems(text, environ, (*flags, flag))
+    assert flag.partition("=")[0] in told
+    assert f"expected {meant}, if that is meant" in told
+
+
+REAL = (
+    "--scale-down-unready-enabled=true", "--max-node-startup-time=15m", "--max-nodes-per-scaleup=10", "--startup-taint=a",
+    "--node-group-backoff-reset-timeout=3h", "--initial-node-group-backoff-duration=5m", "--max-total-unready-percentage=45",
+    "--scale-down-candidates-pool-ratio=0.1", "--kube-client-qps=5", "--kube-api-content-type=x", "--grpc-expander-url=x",
+    "--scale-down-simulation-timeout=30s", "--cluster-snapshot-parallelism=16", "--max-drain-parallelism=1", "--user-agent=x",
+    "--leader-elect-resource-lock=leases", "--max-bulk-soft-taint-time=3s", "--max-nodegroup-binpacking-duration=10s",
+    "--node-deletion-delay-timeout=2m", "--node-delete-delay-after-taint=5s", "--scale-down-delay-type-local=true",
+    "--max-allocatable-difference-ratio=0.05", "--new-pod-scale-up-delay=0s", "--status-config-map-name=x", "--regional=true",
+    "--max-autoprovisioned-node-group-count=15", "--enforce-node-group-min-size=true", "--kubernetes=", "--estimator=binpacking",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", REAL)
+def test_no_real_flag_of_cluster_autoscaler_is_taken_for_a_misspelt_one(flag: str) -> None:
+    text, environ, flags = DOCUMENTED["datacrunch"]
+    loaded = read(text, environ, (*flags, flag))
+    assert [line for line in loaded.warnings if flag.partition("=")[0] + ": has no effect here" in line]
+
+
+@pytest.mark.parametrize("flag", ["--kubeconfig", "--cloud-config", "--address"])
+def test_a_flag_that_lost_its_value_is_an_error(flag: str) -> None:
+    """Another cluster than the one that is meant would be taken; with `=` an empty value says so."""
+    text, environ, flags = DOCUMENTED["datacrunch"]
+    assert problems(text, environ, (*flags, flag, "--v=4")) == [f"command line: {flag}: expected a value"]
+    assert problems(text, environ, (*flags, f"{flag}=")) == []
+
+
+@pytest.mark.parametrize("name", ["ca-verda", "datacrunch", "verdacloud"])
+def test_a_minimum_that_is_bought_from_now_on_is_told(name: str) -> None:
+    """cluster-autoscaler fills no minimum unless it is told to, and so nobody has paid for it."""
+    text, environ, flags = DOCUMENTED[name]
+    words = "machines are kept from the start on, also without pods"
+    assert not any(words in line for line in read(text, environ, flags).warnings)
+    text = text.replace("min_size: 0", "min_size: 1") if text is not None else None
+    flags = tuple(flag.replace("--nodes=0:", "--nodes=1:") for flag in flags)
+    loaded = read(text, environ, flags)
+    assert loaded.settings.pools[0].min == 1
+    assert len([line for line in loaded.warnings if words in line]) == sum(
+        p.min for p in loaded.settings.pools
+    )
+    # Only this project's command may go on serving cluster-autoscaler, which then fills what it filled before.
+    assert any("driver externalgrpc" in line for line in loaded.warnings) is (name == "ca-verda")
+
+
+def test_without_scale_down_machines_of_groups_that_are_gone_stay_as_well() -> None:
+    """Their pools cannot say so any more."""
+    text, environ, flags = DOCUMENTED["datacrunch"]
+    off = (*flags, "--scale-down-enabled=false")
+    assert read(text, environ, flags).settings.scale_down.removed_pools == "drain"
+    assert read(text, environ, off).settings.scale_down.removed_pools == "keep"
+    told = {"GPU_AUTOSCALER_SCALE_DOWN__REMOVED_POOLS": "drain"}
+    assert read(text, {**environ, **told}, off).settings.scale_down.removed_pools == "drain"

@@ -80,6 +80,10 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
     ({k: v for k, v in ONE.items() if not k.endswith("_NAME")}, ["GPU_NODE_1_NAME", "half a group"]),
     ({k: v for k, v in ONE.items() if not k.endswith("_DOWN_ENDPOINT")}, ["GPU_NODE_1_SCALE_DOWN_ENDPOINT", "half a group"]),
     ({k: v for k, v in ONE.items() if not k.endswith("_COUNT")}, ["GPU_NODE_1_GPU_COUNT", "GPU_NODE_1_NAME", "half a group"]),
+    (
+        {k: v for k, v in ONE.items() if not k.endswith("_ENDPOINT")},
+        ["GPU_NODE_1_SCALE_UP_ENDPOINT and GPU_NODE_1_SCALE_DOWN_ENDPOINT", "half a group"],
+    ),
     (ONE | {"GPU_NODE_1_GPU_COUNT": ""}, ["GPU_NODE_1_GPU_COUNT", "half a group"]),
     (ONE | {"GPU_NODE_1_GPU_COUNT": "four"}, ["GPU_NODE_1_GPU_COUNT", "gpu_count = four", "whole number"]),
     (ONE | {"GPU_NODE_1_SCALE_UP_ENDPOINT": "power/on"}, ["GPU_NODE_1_SCALE_UP_ENDPOINT", "power/***", "URL"]),
@@ -121,6 +125,29 @@ def test_what_a_pool_may_buy_without_types_is_told_to_be_no_group() -> None:
         line for line in warnings if line.startswith("A_GPU_MODELS: is no group without A_INSTANCE_TYPES")
     ]
     assert not [line for line in warnings if "OTHER" in line]
+
+
+def test_a_pool_whose_types_are_empty_is_half_a_group() -> None:
+    (found,) = problems(None, {"A_NAME": "a", "A_INSTANCE_TYPES": " ", "A_LOCATIONS": "FIN-01"} | MACHINES)
+    assert found.startswith(
+        "A_INSTANCE_TYPES: expected instance types, because A_NAME, A_LOCATIONS are there"
+    )
+
+
+def test_what_looks_like_a_pool_and_does_not_say_what_it_may_buy_is_told_to_be_no_group() -> None:
+    environ = {"A_NAME": "a", "A_INSTANCE_TYPE": "1A100.22V", "A_MAX": "1", "HEAP_MAX": "9", "B_NAME": "b"}
+    warnings = read(None, environ | MACHINES).warnings
+    assert [
+        line for line in warnings if line.startswith("A_NAME, A_MAX: are no group without A_INSTANCE_TYPES")
+    ]
+    assert not [line for line in warnings if "HEAP" in line or "B_NAME" in line]
+
+
+def test_empty_types_beside_a_machine_or_a_name_alone_are_not_there() -> None:
+    assert (
+        read(None, ONE | {"GPU_NODE_1_INSTANCE_TYPES": "", "A_INSTANCE_TYPES": "", "A_NAME": "a"}).warnings
+        == []
+    )
 
 
 def test_a_variable_that_only_looks_like_one_of_a_group_is_told() -> None:

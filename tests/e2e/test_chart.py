@@ -25,6 +25,9 @@ SETTINGS: dict[str, Any] = {
         }
     },
 }
+NODE_GROUPS = [
+    {"name": "a", "gpuCount": 4, "scaleUpEndpoint": "http://a/on", "scaleDownEndpoint": "http://a/off"}
+]
 Rules = set[tuple[str, str, str, str]]  # group, resource, verb, resource name
 
 
@@ -104,6 +107,16 @@ def test_an_existing_secret_is_used_and_none_is_made(helm: Helm) -> None:
         ({**own(), "config": "pools: ["}, "config is not YAML"),
         ({**own(), "confg": {}}, "confg"),
         (given(serviceAccount={"create": False}), "serviceAccount.name is needed"),
+        (
+            given(driver="externalgrpc", externalgrpc={"insecure": True, "tlsSecret": "s"}),
+            "either externalgrpc.insecure",
+        ),
+        (
+            given(driver="externalgrpc", externalgrpc={"insecure": True, "allowedNames": ["ca"]}),
+            "nobody proves a name",
+        ),
+        ({"config": {"machines": []}, "nodeGroups": NODE_GROUPS}, "either nodeGroups or config.machines"),
+        ({"config": "machines:\n", "nodeGroups": NODE_GROUPS}, "either nodeGroups or config.machines"),
     ],
 )
 def test_what_contradicts_itself_is_refused_with_what_to_do(

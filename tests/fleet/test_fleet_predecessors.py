@@ -65,6 +65,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("ca-verda", {"nodes": (Node(name="gpu-1a2b3c4d", uid="n", provider_id=f"verda://{ID}", created=10.0),)}, "older"),
     ("ca-verda", {"nodes": tuple(Node(name=n, uid=n, provider_id=f"verda://{ID}") for n in ("gpu-1a2b3c4d", "b"))}, "all claim"),
     ("ca-verda", {"tags": (("gpuas-cluster", "other"), ("gpuas-intent", "aaaaaaaaaa"))}, "belongs to cluster other"),
+    ("ca-verda", {"contract": "LONG_TERM"}, "its contract is LONG_TERM"),
     ("datacrunch", {"description": "gpu-large"}, "is not the group"),
     ("datacrunch", {"description": "Autoscaler node for gpu"}, "is not the group"),
     ("verdacloud", {"description": "gpu-large"}, "is not the group"),

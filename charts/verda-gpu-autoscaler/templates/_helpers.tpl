@@ -86,8 +86,13 @@ machines:
 {{- if kindIs "string" $own -}}
 {{- $own = fromYaml $own -}}
 {{- end -}}
-{{- if and .Values.nodeGroups $own.machines -}}
+{{- if and .Values.nodeGroups (hasKey (default dict $own) "machines") -}}
 {{- fail "give either nodeGroups or config.machines, not both" -}}
+{{- end -}}
+{{- with .Values.externalgrpc -}}
+{{- if and .insecure (or .tlsSecret .allowedNames) -}}
+{{- fail "give either externalgrpc.insecure or externalgrpc.tlsSecret and allowedNames, not both: without TLS nobody proves a name" -}}
+{{- end -}}
 {{- end -}}
 {{- $given := or .Values.credentials.clientId .Values.credentials.clientSecret -}}
 {{- if and .Values.existingSecret $given -}}

@@ -72,6 +72,7 @@ def instance(row: Mapping[str, Any]) -> Instance:
         market=SPOT if spot is True or str(spot).lower() == "true" else ON_DEMAND,
         price=_price(row.get("price_per_hour")) or Decimal(0),
         created_at=_epoch(row.get("created_at")),
+        contract=_text(row, "contract").strip().upper(),
         currency=_text(row, "currency").strip().lower(),
         tags=_tags(row.get("tags")),
         ip=_text(row, "ip"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.config.dialects.common import DYNAMIC, about_cpu, agreed_price
+from controller.config.dialects.common import DYNAMIC, about_cpu, about_min, agreed_price
 from controller.config.dialects.draft import Draft, Given, name_pool
 from controller.config.sources import Tree
 from controller.config.values import Path
@@ -93,6 +93,7 @@ def _group(draft: Draft, n: int, group: str, given: Given, join: str) -> None:
         draft.wrong(given.theirs("instance_type"), None, "a value, because it is required", given.where())
     _move_image(draft, at, given)
     given.move("min_size", (*at, "min"))
+    about_min(draft, given.get("min_size"), given.where("min_size"), given.theirs("min_size"), served=True)
     given.move("max_size", (*at, "max"))
     draft.spelled[f"pools[{n}].max"] = given.theirs("max_size")
     if given.has("location"):

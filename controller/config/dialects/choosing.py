@@ -58,6 +58,7 @@ class Source:
     where: str  # the name of the variable, or of the file
     text: str
     json: bool = False
+    file: bool = False  # its text was read from there
 
 
 def translate(
@@ -79,7 +80,7 @@ def translate(
     _no_flags_of_another(chosen, source, tree, flags)
     draft = Draft(chosen, problems=problems, warnings=warnings)
     if source is not None:
-        draft.files = [source.where] if os.path.exists(source.where) else []
+        draft.files = [source.where] if source.file else []
     if chosen == NATIVE:
         draft.tree = tree
         return draft
@@ -108,19 +109,20 @@ def _sources(file: str | None, text: str | None, environ: Mapping[str, str], fla
         raise ConfigError([Problem("--config", '""', "the name of a file", "command line")])
     if file is not None or text is not None:
         name = file or "config.yaml"
-        found.append(Source(name, read_text(name) if text is None else text))
+        found.append(Source(name, read_text(name) if text is None else text, file=text is None))
     named = [name for name in CONFIGURATIONS if environ.get(name, "").strip()]
     for name in named:
         value = environ[name].strip()
         if name.endswith("_FILE"):
             if file is None or not _same(file, value):
-                found.append(Source(value, read_text(value, name), json=True))
+                found.append(Source(value, read_text(value, name), json=True, file=True))
         elif name.endswith("_JSON"):
             found.append(Source(name, value, json=True))
         else:
             found.append(Source(name, _unpacked(name, value), json=True))
     if flags.cloud_config and not any(_same(source.where, flags.cloud_config) for source in found):
-        found.append(Source(flags.cloud_config, read_text(flags.cloud_config, "--cloud-config"), json=True))
+        read = read_text(flags.cloud_config, "--cloud-config")
+        found.append(Source(flags.cloud_config, read, json=True, file=True))
     return found
 
 

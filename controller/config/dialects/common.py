@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.config.dialects.draft import Draft, Given
-from controller.config.values import attempt, parse_money
+from controller.config.values import attempt, parse_money, parse_whole
 from controller.domain.names import gpu_slug
 
 DYNAMIC = "dynamic pricing no longer exists at the cloud: the fixed price is paid; take the setting out"
@@ -44,6 +44,19 @@ def agreed_price(draft: Draft, given: Given, key: str, kind: Any, market: str) -
 
 def is_cpu(kind: Any) -> bool:
     return isinstance(kind, str) and kind.upper().startswith("CPU.")
+
+
+def about_min(draft: Draft, least: Any, where: str, theirs: str, *, served: bool = False) -> None:
+    """`served`: cluster-autoscaler may go on deciding, through the same command."""
+    count = attempt(parse_whole, least)
+    if count:
+        draft.warn(
+            where,
+            theirs,
+            f"{count} machines are kept from the start on, also without pods, and paid for: cluster-autoscaler fills a "
+            "minimum only with --enforce-node-group-min-size; with 0 none is kept"
+            + ("; where it is served (driver externalgrpc) it decides as before" if served else ""),
+        )
 
 
 def about_cpu(draft: Draft, given: Given, kind: Any, labels: Any) -> None:

@@ -28,35 +28,38 @@ def as_yaml(loaded: Loaded) -> str:
     lines += [f"# {one_line(line)}" for line in loaded.warnings]
     if loaded.draft.environ:
         lines.append(f"# Beside this file no .env is read: set {' and '.join(sorted(loaded.draft.environ))}.")
-    values = _values(loaded.settings, ())
+    values = _values(loaded.settings, (), notes)
     if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
         values.pop("namespace", None)
     return "\n".join([*lines, *_map(values, (), notes, 0)]) + "\n"
 
 
-def _values(model: BaseModel, path: Path) -> dict[str, Any]:
-    """What was set and differs from the default, as it is written; required keys always."""
+def _values(model: BaseModel, path: Path, notes: Mapping[Path, str]) -> dict[str, Any]:
+    """What was set and differs from the default, or has another meaning now, as it is written; required keys always."""
     shown = model.model_dump(mode="json")
     found: dict[str, Any] = {}
     for key, field in type(model).model_fields.items():
         value, at = getattr(model, key), (*path, key)
         if at in _LEFT_OUT or value is None:
             continue
-        if not field.is_required() and value == field.get_default(call_default_factory=True):
+        told = any(noted[: len(at)] == at for noted in notes)
+        if not (told or field.is_required()) and value == field.get_default(call_default_factory=True):
             continue
-        found[key] = _value(value, shown[key], at)
+        found[key] = _value(value, shown[key], at, notes)
     return found
 
 
-def _value(value: Any, shown: Any, path: Path) -> Any:
+def _value(value: Any, shown: Any, path: Path, notes: Mapping[Path, str]) -> Any:
     if isinstance(value, BaseModel):
-        return _values(value, path)
+        return _values(value, path, notes)
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Mapping):
-        return {str(key): _value(inner, shown[str(key)], (*path, str(key))) for key, inner in value.items()}
+        return {
+            str(key): _value(inner, shown[str(key)], (*path, str(key)), notes) for key, inner in value.items()
+        }
     if isinstance(value, tuple) and isinstance(shown, list):
-        return [_value(inner, shown[n], (*path, n)) for n, inner in enumerate(value)]
+        return [_value(inner, shown[n], (*path, n), notes) for n, inner in enumerate(value)]
     return shown
 
 

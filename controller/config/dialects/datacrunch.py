@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.config.dialects.common import DYNAMIC, about_cpu
+from controller.config.dialects.common import DYNAMIC, about_cpu, about_min
 from controller.config.dialects.draft import Draft, Given, name_pool
 from controller.config.dialects.nodes import Nodes, parse_all
 from controller.config.dialects.scripts import decoded, look_through
@@ -69,6 +69,7 @@ def bounds(draft: Draft, n: int, flag: Nodes) -> None:
     name_pool(draft, flag.group, at, "--nodes", "--nodes")
     draft.spelled[f"pools[{n}]"] = f"--nodes={flag.text}"
     draft.put((*at, "min"), int(flag.least), "command line", f"--nodes={flag.text}: min")
+    about_min(draft, flag.least, "command line", f"--nodes={flag.text}")
     draft.put((*at, "max"), int(flag.most), "command line", f"--nodes={flag.text}: max")
     draft.put((*at, "instance_types"), [flag.kind], "command line", f"--nodes={flag.text}: instance type")
     draft.spelled[f"pools[{n}].instance_types[0]"] = f"--nodes={flag.text}: instance type"

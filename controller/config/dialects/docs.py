@@ -38,7 +38,8 @@ GPU_AUTOSCALER_JOIN='{"k3s": {"template": "k3s", "server": "https://203.0.113.10
 The prefix is free, and there may be any number of them; both kinds mix, and are added to what a file says. A prefix is a
 group if `P_GPU_COUNT` (a machine that is switched) or `P_INSTANCE_TYPES` (a pool) exists; both is an error. Half a
 group is an error that names the variables which are missing. A variable that merely ends in `_GPU_COUNT`, with
-nothing else of its prefix, is a warning. An empty variable counts as not set.
+nothing else of its prefix, is a warning; so are `P_NAME` and `P_MAX` of no group. An empty variable counts as not set, but an
+empty `P_GPU_COUNT` or `P_INSTANCE_TYPES` beside others of its group is half a group.
 
 Lists have commas between their entries, labels are `k=v,…`, taints `k[=v]:Effect,…`, and any list or map may be JSON. Keys
 within a key have two underscores before them, and lists of maps come as JSON of the whole.

@@ -74,7 +74,12 @@ def parse_dotenv(
                 problems.append(Problem("", None, "KEY=value", f"{path}:{number}"))
         else:
             value, end = _value(text, match.end(), end)
-            found[match[1].strip("'")] = _filled(value, {**found, **(environ or {})})
+            if value is None:
+                problems.append(
+                    Problem("", None, "KEY=value with nothing behind its closing quote", f"{path}:{number}")
+                )
+            else:
+                found[match[1].strip("'")] = _filled(value, {**found, **(environ or {})})
         number += text.count("\n", at, end + 1)
         at = end + 1
     return found, problems
@@ -85,16 +90,21 @@ def _end_of_line(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _value(text: str, start: int, end: int) -> tuple[str, int]:
-    """The value that begins at `start`, and where the line ends on which it does; one in quotes may have several."""
-    quoted = _QUOTED.match(text, start)
-    if quoted is not None and quoted.end() > end:
-        closes = _end_of_line(text, quoted.end())
-        quoted, end = (quoted, closes) if _NOTHING.fullmatch(text, quoted.end(), closes) else (None, end)
-    if quoted is None:
+def _value(text: str, start: int, end: int) -> tuple[str | None, int]:
+    """The value that begins at `start`, and where the line ends on which it does; one in quotes may have several.
+
+    None where a quote is not closed, or something follows it.
+    """
+    if text[start : start + 1] not in ("'", '"'):
         return re.split(r"\s#", text[start:end], maxsplit=1)[0].strip(), end
+    quoted = _QUOTED.match(text, start)
+    if quoted is None:
+        return None, end
+    closes = _end_of_line(text, quoted.end())
+    if not _NOTHING.fullmatch(text, quoted.end(), closes):
+        return None, closes
     escapes = _DOUBLE if quoted[1] == '"' else _SINGLE
-    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[0]), quoted[2]), end
+    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[0]), quoted[2]), closes
 
 
 def _filled(value: str, known: Mapping[str, str]) -> str:

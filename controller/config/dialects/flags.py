@@ -1,12 +1,15 @@
 """cluster-autoscaler's command line, as far as it has a counterpart here; the rest is told to be without effect.
 
-Its flags are written `--name=value`, `--name value`, with one dash or two, and a flag that is true may stand alone. The
-value of a flag that nobody knows cannot be told from the next argument, so what does not begin with a dash
-belongs to the flag before it.
+Its flags are written `--name=value`, `--name value`, with one dash or two, with - or _ within, and a flag that is true
+may stand alone. The value of a flag that nobody knows cannot be told from the next argument, so what does not begin with
+a dash, and what is a number, belongs to the flag before it. Our own flags come here only where they are not written as
+they are, or nearly so; without effect `--dry_run` would buy.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +56,7 @@ _WITHOUT = {
     "max-empty-bulk-delete": "disruption.budget says how many go at once",
     "max-scale-down-parallelism": "disruption.budget says how many go at once",
     "node-group-auto-discovery": "groups come from --nodes and the configuration",
+    "enforce-node-group-min-size": "a pool's min is always filled",
     "gpu-total": "limits.gpus bounds all GPUs together",
     "max-graceful-termination-sec": "pods keep their own grace (deadlines.eviction_grace bounds the wait)",
     "cluster-name": "cluster_id marks what belongs to a cluster",
@@ -62,6 +66,10 @@ _WITHOUT = {
 }
 _ALONE = frozenset({"scale-down-enabled", "leader-elect", "balance-similar-node-groups", "logtostderr", "alsologtostderr",
                     "force-delete-unregistered-nodes", "scale-down-unready-enabled", "ignore-daemonsets-utilization"})  # fmt: skip
+
+
+_OURS = ("dry-run", "once")  # what they forbid must not happen because of their spelling
+_NUMBER = re.compile(r"-[0-9]+")
 
 
 @dataclass
@@ -105,9 +113,15 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         name, sign, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or not name or word.lstrip("-") == "":
             yield "", word
-        elif sign:
+            continue
+        name = name.replace("_", "-")
+        if sign:
             yield name, value
-        elif name not in _ALONE and waiting and not waiting[0].startswith("-"):
+        elif (
+            name not in _ALONE
+            and waiting
+            and (not waiting[0].startswith("-") or _NUMBER.fullmatch(waiting[0]))
+        ):
             yield name, waiting.pop(0)
         else:
             yield name, None
@@ -122,6 +136,10 @@ def parse_flags(words: Sequence[str]) -> Flags:
             flags.wrong("", text, "no argument beside flags")
         elif name == "nodes":
             nodes.append(text)
+        elif ours := next(
+            (one for one in _OURS if one.replace("-", "") == name.replace("-", "").lower()), ""
+        ):
+            flags.wrong(name, value, f"--{ours}, written so and without a value")
         elif name in _TAKEN:
             _TAKEN[name](flags, name, text, value is None)
         elif name in _SAME:
@@ -129,10 +147,30 @@ def parse_flags(words: Sequence[str]) -> Flags:
             _setting(flags, name, path, text, note)
         elif name in _WITHOUT:
             flags.without(name, _WITHOUT[name])
+        elif meant := _misspelt(name):
+            flags.wrong(name, value, f"--{meant}, if that is meant")
         elif name not in _LOGS:
             flags.without(name)
     flags.nodes = tuple(nodes)
     return flags
+
+
+def _misspelt(name: str) -> str:
+    """A flag that has an effect here, of which this is nearly the name, or "".
+
+    cluster-autoscaler ends at a flag that it does not know, so no command line that works has one; a limit or a pause
+    would be lost in it.
+    """
+    form = name.replace("-", "").lower()
+    # None of theirs is even remotely like ours, and what these forbid cannot be undone.
+    for one in _OURS:
+        if form.startswith(one.partition("-")[0]):  # --dry, --dry-run-mode
+            return one
+    for words, cutoff in ((_OURS, 0.8), ([known for known in KNOWN if len(known) > 3], 0.9)):
+        by_form = {known.replace("-", ""): known for known in words}
+        if close := difflib.get_close_matches(form, by_form, n=1, cutoff=cutoff):
+            return by_form[close[0]]
+    return ""
 
 
 def _setting(flags: Flags, name: str, path: Path, value: Any, note: str = "") -> None:
@@ -154,16 +192,13 @@ def _log_level(flags: Flags, name: str, text: str, alone: bool) -> None:
         flags.log_level = "debug"
 
 
-def _address(flags: Flags, name: str, text: str, alone: bool) -> None:
-    flags.listen = text
+def _word(to: str) -> Callable[[Flags, str, str, bool], None]:
+    def read(flags: Flags, name: str, text: str, alone: bool) -> None:
+        if alone:  # without one another cluster than the one that was meant might be taken; `--name=` says so
+            flags.wrong(name, None, "a value")
+        setattr(flags, to, text)
 
-
-def _kubeconfig(flags: Flags, name: str, text: str, alone: bool) -> None:
-    flags.kubeconfig = text
-
-
-def _cloud_config(flags: Flags, name: str, text: str, alone: bool) -> None:
-    flags.cloud_config = text
+    return read
 
 
 def _provision(flags: Flags, name: str, text: str, alone: bool) -> None:
@@ -234,9 +269,9 @@ def _leader_elect(flags: Flags, name: str, text: str, alone: bool) -> None:
 
 _TAKEN: dict[str, Callable[[Flags, str, str, bool], None]] = {
     "cloud-provider": _provider,
-    "cloud-config": _cloud_config,
-    "kubeconfig": _kubeconfig,
-    "address": _address,
+    "cloud-config": _word("cloud_config"),
+    "kubeconfig": _word("kubeconfig"),
+    "address": _word("listen"),
     "v": _log_level,
     "max-node-provision-time": _provision,
     "max-nodes-total": _nodes_total,

@@ -67,7 +67,8 @@ def apply_groups(tree: Tree, environ: Mapping[str, str], warnings: list[str]) ->
                 continue
             problems += _group(tree, given, prefix, kind, top, model, everyone, warnings)
     problems += _without_count(given, set(prefixes[MACHINE]), warnings)
-    warnings += _without_types(given, set(prefixes[POOL]))
+    problems += _with_empty_types(given, environ, everyone)
+    warnings += _without_types(given, everyone)
     return problems
 
 
@@ -99,10 +100,9 @@ def _group(
     missing = [f"{prefix}_{name}" for name in _required(model) if name not in found]
     if missing:
         there = ", ".join(f"{prefix}_{name}" for name in found)
-        expected = (
-            f"a value, because {there} {'is' if len(found) == 1 else 'are'} there: half a group is none"
-        )
-        return [Problem("", None, expected, name) for name in missing]
+        values = "a value" if len(missing) == 1 else "a value of each"
+        expected = f"{values}, because {there} are there: half a group is none"
+        return [Problem("", None, expected, " and ".join(missing))]
     warnings += _strangers(given, prefix, kind, known, everyone)
     spot = tree.get((top,))
     if spot is not None and not isinstance(spot, list):
@@ -173,11 +173,31 @@ def _without_count(given: Mapping[str, str], machines: set[str], warnings: list[
     return problems
 
 
-def _without_types(given: Mapping[str, str], pools: set[str]) -> Iterator[str]:
-    """What else says what a pool may buy makes no group by itself."""
+def _with_empty_types(
+    given: Mapping[str, str], environ: Mapping[str, str], everyone: set[str]
+) -> Iterator[Problem]:
+    """Half a pool: somebody meant to say what it may buy, and says nothing."""
+    known = variables_of(PoolSetting)
+    for name in sorted(environ):
+        prefix = name.removesuffix(f"_{POOL}")
+        if prefix in (name, "") or prefix in everyone or name.startswith(PREFIX):
+            continue
+        there = [f"{prefix}_{suffix}" for suffix in known if f"{prefix}_{suffix}" in given]
+        if f"{prefix}_NAME" in there and len(there) > 1:
+            expected = f"instance types, because {', '.join(there)} are there: half a group is none"
+            yield Problem("", None, expected, name)
+
+
+def _without_types(given: Mapping[str, str], everyone: set[str]) -> Iterator[str]:
+    """What else says what a pool may buy makes no group by itself; nor does a pool that does not say it at all."""
     for name in sorted(given):
-        for end in _BUYING:
+        for end in (*_BUYING, "MAX"):
             prefix = name.removesuffix(f"_{end}")
-            alone = prefix in (name, "") or prefix in pools or name.startswith(PREFIX)
-            if not alone and any(f"{prefix}_{key}" in given for key in ("NAME", "MAX")):
+            if prefix in (name, "") or prefix in everyone or name.startswith(PREFIX):
+                continue
+            if end == "MAX":
+                buys = any(f"{prefix}_{key}" in given for key in _BUYING)
+                if f"{prefix}_NAME" in given and not buys:
+                    yield f"{prefix}_NAME, {name}: are no group without {prefix}_{POOL} and have no effect"
+            elif any(f"{prefix}_{key}" in given for key in ("NAME", "MAX")):
                 yield f"{name}: is no group without {prefix}_{POOL} and has no effect; pools without types come from a file"
