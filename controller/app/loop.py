@@ -199,7 +199,7 @@ class Loop:
         started = self._monotonic()
         self.plan = self.fleet.possible(self.make_plan(snapshot))
         self._metrics.plan_seconds.observe(self._monotonic() - started)
-        self._metrics.show(self.plan, snapshot.machines, snapshot.own)
+        self._metrics.show(self.plan, self.fleet.everything(), snapshot.own)
         self._tell_of_pools()
         self.passes += 1
         for hear in self.on_plan:

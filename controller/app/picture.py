@@ -26,8 +26,10 @@ _NAMED = attrgetter("namespace", "name", "uid")
 
 
 def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
-    machines = tuple(sorted(fleet.everything(), key=lambda machine: machine.name))
     board = fleet.switchboard
+    undecided = board.undecided() if board is not None else ()
+    counted = (machine for machine in fleet.everything() if machine.name not in undecided)
+    machines = tuple(sorted(counted, key=lambda machine: machine.name))
     names = {machine.name for machine in machines} | {switch.name for switch in policy.switches}
     declared = policy.gpu_resources
     waiting = view.waiting_pods()
@@ -79,6 +81,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         device_claims=tuple(sorted(view.device_claims(), key=lambda found: (found.template, found.key))),
         unreadable=view.unreadable(),
         machines=machines,
+        surplus=fleet.second_machines(),
         offers=fleet.catalogue.offers + (board.offers() if board is not None else ()),
         own=board.own() if board is not None else {},
         refusals=fleet.active_refusals(),

@@ -244,6 +244,7 @@ class Program:
             rng=now.rng,
             limits=self.policy.deadlines,
             node=self.view.node,
+            waiting=self.view.waiting_pods,
             restored=self.flights.idle_marks.cleared,
             closing=self._taints[-1],
         )

@@ -65,7 +65,7 @@ KEYS = frozenset(
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
         "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
         "scripts_free", "spent_this_month", "unreadable", "pause", "retire", "disappointed", "given_up", "tried", "in_vain",
-        "own",
+        "own", "surplus",
     }
 )  # fmt: skip
 
@@ -88,6 +88,7 @@ def to_json(snapshot: Snapshot, settings: Settings) -> dict[str, Any]:
         **kind_rows(snapshot),
         "unreadable": list(snapshot.unreadable),
         "machines": [msgspec.to_builtins(machine) for machine in snapshot.machines],
+        "surplus": [msgspec.to_builtins(machine) for machine in snapshot.surplus],
         "offers": [_offer_json(offer) for offer in snapshot.offers],
         "refusals": [msgspec.to_builtins(refusal) for refusal in snapshot.refusals],
         "observed": {
@@ -153,6 +154,9 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
         + _kind(data, kinds.DEVICE_CLAIM_TEMPLATES, decoder),
         unreadable=tuple(sorted(_each(data, "unreadable", lambda name: words("", name)))),
         machines=tuple(filled_in(found, offers) for found in machines),
+        surplus=tuple(
+            filled_in(found, offers) for found in _unique(data, "surplus", machine, lambda m: (m.name,))
+        ),
         offers=offers,
         refusals=tuple(sorted(_each(data, "refusals", refusal), key=lambda r: (r.offer, r.until))),
         observed={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.config.errors import ConfigError
 from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
 from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
+from controller.sandbox.simulator.settings import left_out
 from controller.sandbox.simulator.workload import BadWorkload
 
 
@@ -22,14 +24,20 @@ def simulate(
     as_json: bool,
     shrink: str | None = None,
 ) -> None:
-    _check(asked, seeds)
+    _check(asked, seeds, shrink)
+    if asked.config is not None and (names := left_out(asked.config)):
+        print(
+            f"not simulated, as if they were not in the settings: machines {', '.join(names)}",
+            file=sys.stderr,
+        )
     if shrink is not None:
         _shrink(asked, seed, shrink)
         return
     numbers = list(range(seed, seed + seeds))
     began, bad = time.monotonic(), []
     progress = sys.stderr.isatty()
-    for done, result in enumerate(results(asked, numbers, jobs or os.cpu_count() or 1), 1):
+    watch = _Progress() if progress and seeds == 1 else None
+    for done, result in enumerate(results(asked, numbers, jobs or os.cpu_count() or 1, watch), 1):
         if progress:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
         print(told(result, as_json=as_json), flush=True)
@@ -41,6 +49,25 @@ def simulate(
     if bad:
         which = ", ".join(map(str, bad[:10])) + (", …" if len(bad) > 10 else "")
         raise Ends(FAILED, f"violations in {len(bad)} of {seeds} seeds: {which}; --seed shows one alone")
+
+
+class _Progress:
+    """Of one course, which may be a month: told once in a second."""
+
+    def __init__(self) -> None:
+        self._began = self._told = time.monotonic()
+
+    def __call__(self, share: float) -> None:
+        """What happens after the last fault is not foreseen: it ends when everything has run and is gone."""
+        now = time.monotonic()
+        if now - self._told < 1 or share <= 0:
+            return
+        self._told = now
+        left = (now - self._began) * (1 - share) / share
+        words = (
+            f"{share:.0%}, about {left:.0f} s left" if share < 1 else "faults are over, waiting for the end"
+        )
+        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
 
 
 def _shrink(asked: Asked, seed: int, path: str) -> None:
@@ -56,8 +83,11 @@ def _shrink(asked: Asked, seed: int, path: str) -> None:
     raise Ends(FAILED, f"seed {seed} violates: {told}; what is left of it is a test in {path}")
 
 
-def _check(asked: Asked, seeds: int) -> None:
+def _check(asked: Asked, seeds: int, shrink: str | None) -> None:
     """All that can be wrong with what was asked, before anything begins."""
+    for name, number in (("hours", asked.hours), ("compress", asked.compress)):
+        if not math.isfinite(number):
+            raise Ends(CONFIGURATION, f"--{name} {number}: expected a number that is not infinite")
     try:
         works_of(asked, 0)
         settings_of(asked)
@@ -69,3 +99,9 @@ def _check(asked: Asked, seeds: int) -> None:
         raise Ends(CONFIGURATION, str(error)) from error
     if seeds > 1 and (asked.timeline or asked.html):
         raise Ends(CONFIGURATION, f"--seeds {seeds}: --timeline and --html show one seed; leave --seeds out")
+    for name, path in (("timeline", asked.timeline), ("html", asked.html), ("shrink", shrink)):
+        if path is not None:
+            try:
+                open(path, "a", encoding="utf-8").close()
+            except OSError as error:
+                raise Ends(CONFIGURATION, f"--{name} {path}: cannot be written: {error.strerror}") from error

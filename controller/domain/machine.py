@@ -14,6 +14,8 @@ import msgspec
 
 from controller.domain.reason import Reason
 
+ONCE_READY = "/once-ready"  # at the end of a sort: of machines that broke after they had become usable
+
 
 class Phase(StrEnum):
     INTENDED = "intended"  # written; the create call may or may not have been sent
@@ -87,6 +89,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def sort(self) -> str:
         """What it shares with all that start in the same way, in the same place."""
         return f"{self.pool}/{self.instance_type}/{self.location}"
+
+    @property
+    def sort_once_ready(self) -> str:
+        """The same of those that became usable and broke then: that another one becomes usable says nothing of these."""
+        return f"{self.sort}{ONCE_READY}"
 
     @property
     def failed(self) -> bool:

@@ -30,8 +30,9 @@ from controller.fleet.due import due
 from controller.fleet.flights import Flights
 from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
+from controller.fleet.left_nodes import LeftNodes
 from controller.fleet.life import Seen, is_lost, step
-from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of
+from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of, second
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
@@ -86,6 +87,7 @@ class Fleet:
         self._rng = rng
         self.catalogue = Catalogue(at=0.0)
         self._sightings = Sightings(policy.cluster_id)
+        self._left_nodes = LeftNodes(policy.cluster_id)
         self._logins = 0
         self._account = account
         self._lists = 0  # how many were asked for
@@ -205,6 +207,13 @@ class Fleet:
     def machines(self) -> tuple[Machine, ...]:
         return tuple(sorted(self.ledger.machines.values(), key=lambda m: m.name))
 
+    def second_machines(self) -> tuple[Machine, ...]:
+        """What lists show beside the machine of an order: each costs until it is gone, and is in no record."""
+        return tuple(
+            second(self.policy, self.catalogue, machine, extra)
+            for machine, extra in self._sightings.seconds(self.ledger.machines)
+        )
+
     def due(self) -> float | None:
         """The next moment at which time alone makes a look worth while."""
         now, limits = self._clock(), self.policy.deadlines
@@ -279,9 +288,12 @@ class Fleet:
                 continue
             if after != machine:
                 self._noticed(machine, after, seen, now)
+        if fresh and not self._account.doubt:
+            self._enter_left_behind(now)
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
         self.ledger.date_tries(now)
+        self._heed_those_that_hold(now)
         await self._store()
         self._follow_switched()
         for machine in self.machines():
@@ -309,7 +321,12 @@ class Fleet:
             self.switchboard.follow()
 
     async def _store(self) -> None:
-        await self.ledger.flush()
+        try:
+            await self.ledger.flush()
+        except LedgerError:
+            if self.switchboard is not None:
+                self.switchboard.close()
+            raise
         if self.ledger.lost:
             self.forget()
             raise LedgerError("somebody else took machines out of the ledger; everything is read again")
@@ -381,14 +398,35 @@ class Fleet:
         if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
             self.refusals.add(offer_of(after), after.reason, after.note, now)
         if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
-            self._disappointed(before)
+            self._broke(before, after.reason, before.node_missing_at or before.gpus_lost_at or now)
         self.flights.tell(before, after)
 
     def _disappointed(self, machine: Machine) -> None:
-        """It was ready and goes again. Pods that it was bought for and that still wait never ran on it."""
+        """It is ready and goes again. Pods that it was bought for and that still wait never ran on it."""
         for pod in self._waiting_for(machine):
             if pod.unschedulable_since is not None:
                 self.ledger.disappoint(pod.identity, machine.name)
+
+    def _broke(self, machine: Machine, reason: Reason, since: float) -> None:
+        """It was ready, and broke before pods that it was bought for ran there: the next one may hold.
+
+        So may that of one which a minimum or headroom wanted, unless it was of use for long.
+        """
+        waiting = [pod for pod in self._waiting_for(machine) if pod.unschedulable_since is not None]
+        for pod in waiting:
+            self.ledger.give_up(pod.identity, machine.name, reason)
+        if waiting:
+            self.ledger.broke(machine, since)
+        if not machine.pods and not self._holds(machine, since):
+            self.ledger.broke_for_nobody(machine, reason, since)
+
+    def _holds(self, machine: Machine, until: float) -> bool:
+        return until - machine.ready_at > self.policy.deadlines.backoff_unusable
+
+    def _heed_those_that_hold(self, now: float) -> None:
+        for machine in self.ledger.machines.values():
+            if machine.phase is Phase.READY and self._holds(machine, now) and self.runs(machine.name):
+                self.ledger.holds(machine)
 
     def _was_of_no_use(self, machine: Machine, now: float) -> bool:
         """Whether it vanished before a pod that it was bought for ran; of spot machines, also soon after that.
@@ -461,6 +499,17 @@ class Fleet:
             )
         return bool(found)
 
+    def _enter_left_behind(self, now: float) -> None:
+        """Nodes of machines that are gone and that the ledger does not know any more."""
+        for machine in self._left_nodes.vanished(
+            self._view.nodes(), self.ledger.machines, self.inventory, self.policy.deadlines, now
+        ):
+            if not self.flights.served_lately(machine.intent):  # else the watch lags behind its end
+                self.ledger.put(machine)
+                log.warning(
+                    "a Node was left behind by a machine that is gone", extra={"machine": machine.name}
+                )
+
     def _forget_old(self, now: float) -> None:
         old = [
             m.intent
@@ -489,8 +538,11 @@ class Fleet:
 
     async def apply(self, actions: Iterable[Action]) -> None:
         """Carry out what was decided. Returns when it is recorded and under way, not when it is done."""
+        wished: set[str] = set()
         for action in actions:
             if self.switchboard is not None and self._is_switched(action):
+                if isinstance(action, Launch):
+                    wished.add(action.pool)
                 self._turn(self.switchboard, action)
                 continue
             match action:
@@ -502,6 +554,8 @@ class Fleet:
                     self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
                 case KeepAfterAll():
                     self.flights.call_off(action.machine)
+        if self.switchboard is not None:
+            self.switchboard.withdraw_all_but(wished)
 
     def _is_switched(self, action: Action) -> bool:
         name = action.pool if isinstance(action, Launch) else action.machine
@@ -535,7 +589,13 @@ class Fleet:
     def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
-            self._disappointed(machine)  # what fits there would keep it
+            node = self._view.node(machine.name)
+            if node is not None and node.ready:
+                self._disappointed(machine)  # what fits there would keep it
+            else:
+                now = self._clock()
+                since = node.ready_since if node is not None else machine.node_missing_at
+                self._broke(machine, Reason.READY_DEADLINE, min(since or now, now))
             self.flights.retire(self.policy, machine, reason, message, moving)
 
     async def stop(self, patience: float) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
-from controller.domain.machine import Machine, Phase
+from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
@@ -255,7 +255,7 @@ class Ledger:
             self._dirty = True
 
     def give_up(self, pod: str, machine: str, reason: Reason) -> None:
-        """The machine was bought for the pod, which still waits, and never became usable."""
+        """The machine was bought for the pod, which still waits, and never became usable, or broke before it ran."""
         known = self.given_up.setdefault(pod, {})
         if machine not in known:
             known[machine] = reason
@@ -265,11 +265,32 @@ class Ledger:
 
     def tried_in_vain(self, machine: Machine, reason: Reason, now: float) -> None:
         """A machine never became usable; one ordered before the last failure is the same try."""
-        known, alike = self.in_vain.get(machine.pool), self.tried.get(machine.sort)
+        known = self.in_vain.get(machine.pool)
         self.in_vain[machine.pool] = InVain(tries=_tries(known, machine), last=now, reason=reason)
-        names = alike.machines if alike is not None else ()
-        self.tried[machine.sort] = Tried(
-            tries=_tries(alike, machine), last=now, machines=tuple(dict.fromkeys((*names, machine.name)))
+        self._tried(machine.sort, machine, now)
+
+    def broke(self, machine: Machine, since: float) -> None:
+        """A machine became usable, and broke before those that it was bought for ran there.
+
+        Dated by the beginning of its trouble: the next one may be ordered before that is believed.
+        """
+        self._tried(machine.sort_once_ready, machine, since)
+
+    def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
+        """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
+        once_ready = f"{machine.pool}{ONCE_READY}"
+        known = self.in_vain.get(once_ready)
+        last = max(known.last, since) if known is not None else since
+        self.in_vain[once_ready] = InVain(tries=_tries(known, machine), last=last, reason=reason)
+        self._dirty = True
+
+    def _tried(self, sort: str, machine: Machine, at: float) -> None:
+        alike = self.tried.get(sort)
+        names, last = (alike.machines, alike.last) if alike is not None else ((), at)
+        self.tried[sort] = Tried(
+            tries=_tries(alike, machine),
+            last=max(last, at),
+            machines=tuple(dict.fromkeys((*names, machine.name))),
         )
         self._dirty = True
 
@@ -277,6 +298,13 @@ class Ledger:
         """A machine of the pool became usable."""
         if self.in_vain.pop(pool, None) is not None:
             self._dirty = True
+
+    def holds(self, machine: Machine) -> None:
+        """It has been of use for long: what broke before it came up is held against its pool no more."""
+        once_ready = f"{machine.pool}{ONCE_READY}"
+        known = self.in_vain.get(once_ready)
+        if known is not None and machine.ready_at > known.last:
+            self.works(once_ready)
 
     def comes_up(self, machine: Machine) -> None:
         """It became usable, so what failed of its sort before is held against nothing any more."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from controller.cloud.protocol import Order
 from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, InstanceType
@@ -16,6 +18,7 @@ from controller.domain.making import made_with
 from controller.domain.plan import Launch
 from controller.domain.policy import Policy, Pool
 from controller.domain.prices import price_paid
+from controller.domain.reason import Reason
 
 
 def new_intent(rng: random.Random, taken: Iterable[str]) -> str:
@@ -110,6 +113,17 @@ def adopt(policy: Policy, catalogue: Catalogue, instance: Instance, intent: str,
     found = names.parse_hostname(policy.cluster_id, instance.hostname)
     pool = found[0] if found else dict(instance.tags).get(names.TAG_POOL, "")
     return record(policy, catalogue, instance, intent, now, name=instance.hostname, pool=pool)
+
+
+def second(policy: Policy, catalogue: Catalogue, machine: Machine, extra: Instance) -> Machine:
+    """A second instance of the machine's order, as it counts against limits: as a machine of its own.
+
+    It is called by its id, for it may share the name of the first, and the pods there are counted once.
+    """
+    found = record(
+        policy, catalogue, extra, machine.intent, extra.created_at, name=extra.id, pool=machine.pool
+    )
+    return replace(found, pods=machine.pods[:1], surplus=True, reason=Reason.SURPLUS)
 
 
 def record(

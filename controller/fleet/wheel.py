@@ -136,6 +136,7 @@ class Wheel:
             policy=replace(fleet.policy, limits=limits),  # what only slows down is waited for
             nodes=self._view.nodes() if limits.cluster_wide else (),
             machines=fleet.everything(),
+            surplus=fleet.second_machines(),
             offers=fleet.catalogue.offers,
             refusals=fleet.active_refusals(),
             spent_this_month=fleet.ledger.spent_in_month(now),

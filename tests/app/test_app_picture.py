@@ -71,6 +71,7 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     fleet: Any = SimpleNamespace(
         node_as_marked=lambda node: node,
         everything=lambda: (machine(NAME, phase=phase),),
+        second_machines=lambda: (),
         switchboard=None,
         catalogue=SimpleNamespace(offers=()),
         active_refusals=lambda: (),

@@ -44,6 +44,7 @@ class Sky:
         self._knobs = KNOBS | {"billing": rng.choice((PER_SECOND, REFUNDED, KEPT))}
         self.world = CloudWorld(time.clock, rng, Settings().changed(self._knobs))
         self.state = self.world.state
+        self.ordered: set[str] = set()  # hostnames of all orders that came here, whatever became of them
 
     def set(self, **knobs: Any) -> None:
         self.state.change(self.state.settings.changed(knobs))
@@ -102,6 +103,8 @@ class _Session:
     def _send(self, method: str, target: str, json: Any) -> Response:
         headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "test"}
         request = Request.of(method, f"/v1{target}", b"" if json is None else json, headers)
+        if (method, target) == ("POST", "/instances"):
+            self._sky.ordered.add(str(json["hostname"]))
         rule = self._sky.faults.choose(request)
         if rule is None:
             return self._sky.world.handle(request)

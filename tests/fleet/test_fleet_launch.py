@@ -6,12 +6,14 @@ import asyncio
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from controller.cloud.protocol import Order
 from controller.cluster.protocol import ClusterError
 from controller.domain.cloudthings import Offer
 from controller.domain.machine import Phase
 from controller.domain.outcome import Happened, Refused, Unknown
+from controller.domain.policy import Limits
 from controller.domain.prices import PriceRule
 from controller.domain.reason import Reason
 from controller.join.protocol import JoinError
@@ -349,6 +351,27 @@ async def test_a_second_instance_is_not_removed_while_work_runs_under_the_shared
     await world.run(controller, 120)
     assert not controller.hands.did("delete")
     assert "i-2" in controller.fleet.reports
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_second_instance_counts_against_limits_for_as_long_as_it_is_there(leaves: bool) -> None:
+    """It costs as much as the first, also while work under the shared name keeps it, or the first one goes."""
+    world = World(cooldown=1e6, limits=Limits(gpus=2))
+    world.town.work = 1e6
+    world.town.add_pod()
+    controller = world.start()
+    await world.until(controller, Phase.READY)
+    await world.run(controller, 10)
+    world.account.order(world.account.orders[0])
+    if leaves:
+        gone = replace(controller.only, phase=Phase.DELETING)
+        controller.ledger.put(gone)
+    world.town.add_pod("more")
+    await controller.look()
+    assert len(world.account.alive()) == 2
+    assert [why.code for why in controller.plan.pods.values()] == [Reason.LIMIT_GPUS]
+    await world.run(controller, 30)
+    assert len(world.account.orders) == 2  # the test's own is the second
 
 
 async def test_a_second_instance_that_is_left_when_the_first_is_gone_is_removed_at_once() -> None:

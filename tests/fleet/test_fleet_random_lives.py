@@ -156,9 +156,13 @@ class Life(World):
         ]
 
     def move(self) -> None:
-        """Away from where our machines are; never for half an hour, and only while there is one to miss."""
+        """Away from where our machines are; never for half an hour, and only while there is one to miss.
+
+        An intent whose order has not gone out is none: it is certain then that nothing was bought, so the first machine
+        of all may be bought with the other credentials.
+        """
         at_stake = any(
-            m.phase is not Phase.TOMBSTONE and not (m.gone_at or m.delete_at)
+            m.phase is not Phase.TOMBSTONE and not (m.gone_at or m.delete_at) and m.name in self.sky.ordered
             for m in self.controller.ledger.machines.values()
         )
         if not at_stake or not self.controller.ledger.account:

@@ -303,6 +303,23 @@ def test_a_deleted_node_does_not_come_back_unless_its_kubelet_restarts(town: Tow
     assert condition(town.node("m"), "Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize("knob", ["never_join", "never_ready"])
+def test_a_kubelet_that_restarts_after_it_had_joined_is_stopped_by_nothing_that_keeps_new_ones_away(
+    town: Town, knob: str
+) -> None:
+    """It would look Ready for ever else, or never be so again, and its pods would never end."""
+    town.world.boot(machine("m"))
+    town.run(100)
+    town.add_pod("p", annotations={"gpu-autoscaler-sandbox/run-for": "300s"})
+    town.run(5)
+    town.world.settings.change({knob: ["*"]})
+    town.post("/_sandbox/machines/id-m/restart", {})
+    town.world.settings.change({knob: []})
+    town.run(400)
+    assert condition(town.node("m"), "Ready")["status"] == "True"
+    assert town.pod("p")["status"]["phase"] == "Succeeded"
+
+
 def test_a_taint_that_does_not_execute_lets_pods_run_and_one_that_does_evicts(town: Town) -> None:
     town.add_node("n")
     town.add_pod("p")

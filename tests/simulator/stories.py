@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from controller.domain import names
 from controller.domain.machine import Phase
 from controller.sandbox.cluster.resources import CONFIG_MAPS
 from controller.sandbox.cluster.shelf import Change
+from controller.sandbox.simulator.settings import NAMESPACE
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
 from tests.simulator.days import Day
@@ -61,6 +63,20 @@ def _death(phase: Phase) -> Callable[[int], Day]:
     return lambda seed: Day(seed, 0.5, works=ONE, before=before)
 
 
+def _ledger_lost(at: float) -> Callable[[int], Day]:
+    """It dies, and somebody deletes its ledger before the next one reads it."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{names.LEDGER_CONFIGMAP}"
+
+    def before(simulation: Simulation) -> None:
+        def lost() -> None:
+            simulation.processes["a"].die()
+            simulation.worlds.ask_cluster("DELETE", path)
+
+        simulation.loop.call_at(at, lost)
+
+    return lambda seed: Day(seed, 0.5, works=ONE, before=before)
+
+
 STORIES: dict[str, list[Callable[[int], Day]]] = {
     "nothing goes wrong": [_story(SOME)],
     "the answer to the order is lost": [
@@ -92,6 +108,8 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         for at, awaits in ((1280, 30), (1330, 5), (1350, 10))
     ],
     "it dies when its ledger says": [_death(phase) for phase in Phase],
+    # In its end (the machine is gone, its Node is not), before the order, in boot and work, and around the delete.
+    "the ledger is lost": [_ledger_lost(at) for at in (1290.0, 10.0, 100.0, 400.0, 1262.0, 1268.0, 1310.0)],
     "the delete gets lost": [
         _story(ONE, fault(600, {**_DELETE, "fault": fault_, **more}), hours=0.6)
         for fault_, more in (("lose_before", {}), ("answer", {"status": 204, "body": ""}), ("answer", {"status": 202, "body": ""}))

@@ -36,6 +36,7 @@ class Kubelet:
     join: Join
     phase: str = "booting"  # booting, refused, registered, ready, gpus, deleted (its Node), silent
     node_uid: str = ""
+    was_ready: bool = False
     gpus_seen: bool = False
     gpus_withheld: bool = False
     timers: list[Timer] = field(default_factory=list)
@@ -132,7 +133,8 @@ class Machines:
                 f"must begin with an allowed prefix or be in the specifically allowed set: {', '.join(bad)}"
             )
             return
-        if matching(kubelet.machine.hostname, self.settings.never_join):
+        # One that was in the cluster before has its credentials and its network, and only starts again.
+        if not kubelet.node_uid and matching(kubelet.machine.hostname, self.settings.never_join):
             kubelet.phase = "refused"
             self._say(f"kubelet of {kubelet.machine.hostname} cannot reach the cluster")
             return
@@ -146,7 +148,7 @@ class Machines:
         text = f"Node {name} event: Registered Node {name} in Controller"
         self._event(name, "RegisteredNode", text, "node-controller")
         self._beat(kubelet)
-        if not matching(kubelet.machine.hostname, self.settings.never_ready):
+        if kubelet.was_ready or not matching(kubelet.machine.hostname, self.settings.never_ready):
             self._later(kubelet, self.settings.ready, lambda: self._get_ready(kubelet))
 
     def _take_over(self, old: Obj, made: Obj) -> Obj:
@@ -177,7 +179,7 @@ class Machines:
     def _get_ready(self, kubelet: Kubelet) -> None:
         if not self._set_ready(kubelet.join.node):
             return
-        kubelet.phase = "ready"
+        kubelet.phase, kubelet.was_ready = "ready", True
         name = kubelet.join.node
         self._event(name, "NodeReady", f"Node {name} status is now: NodeReady", "kubelet")
         if kubelet.machine.gpus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -36,12 +36,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     baselines: bool = False
 
 
-def simulate(asked: Asked, seed: int) -> Result:
+Watch = Callable[[float], None]  # hears how much of the time of pods and faults is over
+
+
+def simulate(asked: Asked, seed: int, watch: Watch | None = None) -> Result:
     """One seed, in this process."""
     works, loaded = works_of(asked, seed), settings_of(asked)
     hours = max(asked.hours, 0.0)
     trouble = trouble_of(asked, seed, loaded)
     timeline = Timeline() if asked.timeline or asked.html else None
+    end = max([hours * 3600, *(work.arrives for work in works)])
+
+    def look(simulation: Simulation) -> None:
+        if timeline is not None:
+            timeline.look(simulation)
+        if watch is not None:
+            watch(simulation.loop.time() / end)
+
     simulation = Simulation(
         seed=seed,
         hours=hours,
@@ -49,7 +60,7 @@ def simulate(asked: Asked, seed: int) -> Result:
         loaded=loaded,
         trouble=trouble,
         tell=timeline.note if timeline else None,
-        look=timeline.look if timeline else None,
+        look=look if timeline or watch else None,
     )
     result = simulation.run()
     if asked.baselines:
@@ -104,11 +115,11 @@ def _one(pair: tuple[Asked, int]) -> Result:
     return simulate(*pair)
 
 
-def results(asked: Asked, seeds: Sequence[int], jobs: int) -> Iterator[Result]:
-    """In the order of the seeds, whichever ends first."""
+def results(asked: Asked, seeds: Sequence[int], jobs: int, watch: Watch | None = None) -> Iterator[Result]:
+    """In the order of the seeds, whichever ends first; who watches does so in this process."""
     pairs = [(asked, seed) for seed in seeds]
     if jobs < 2 or len(pairs) < 2:
-        yield from map(_one, pairs)
+        yield from (simulate(asked, seed, watch) for seed in seeds)
         return
     # Each seed begins in a process of its own kind of freshness: nothing of one run is left to the next.
     with multiprocessing.get_context("spawn").Pool(min(jobs, len(pairs))) as pool:

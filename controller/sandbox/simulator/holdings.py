@@ -6,15 +6,18 @@ in the ledger by its id, or the status names it; and at the end nothing is left 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from controller.domain.machine import Machine, Phase
+from controller.domain.policy import Policy
 from controller.sandbox.cloud.billing import SECOND
-from controller.sandbox.cloud.model import Instance
+from controller.sandbox.cloud.model import Instance, Volume
 from controller.sandbox.cluster.resources import NODES
 from controller.sandbox.cluster.shelf import Change
 from controller.sandbox.simulator.books import Books
+from controller.sandbox.simulator.standing import standing
 from controller.sandbox.simulator.strangers import NODE, Strangers
 from controller.sandbox.simulator.worlds import Worlds
 
@@ -23,14 +26,13 @@ _DOOMED = ("deleting", "discontinued", "no_capacity", "installation_failed", "er
 
 
 class Holdings:
-    def __init__(self, worlds: Worlds, books: Books, strangers: Strangers, unknown_over: float) -> None:
-        """`unknown_over`: seconds after which a purchase without an answer may be given up."""
+    def __init__(self, worlds: Worlds, books: Books, strangers: Strangers, policy: Policy) -> None:
         self.launches_failed = 0
         self.paid_gpu_s = 0.0
         self._worlds = worlds
         self._books = books
         self._strangers = strangers
-        self._unknown_over = unknown_over
+        self._policy = policy
         self._known: set[str] = set(worlds.cloud.state.instances)
         self._ours: dict[str, Instance] = {}  # by id
         self._unknown_since: dict[str, float] = {}
@@ -114,11 +116,10 @@ class Holdings:
         for one in self._ours.values():
             self._ended(one)
         self._ours.clear()
-        state, strangers = self._worlds.cloud.state, self._strangers
-        machines = [one for one in state.instances.values() if one.live and one.id not in strangers.instances]
-        disks = [
-            one for one in state.volumes.values() if not one.destroyed and one.id not in strangers.volumes
-        ]
+        strangers, wanted = self._strangers, self._wanted()
+        machines = [one for one in self._machines() if one.hostname not in wanted]
+        disks = [one for one in self._disks() if not (one.name in wanted and one.instance_id)]
+        state = self._worlds.cloud.state
         scripts = [one for one in state.scripts.values() if one.id not in strangers.scripts]
         words = [
             *(f"machine {one.hostname} ({one.status}) is left" for one in machines),
@@ -127,22 +128,39 @@ class Holdings:
             *(
                 f"{one.name} is left in the ledger as {one.phase.value}"
                 for one in self._books.ledger().machines
-                if one.phase is not Phase.TOMBSTONE
+                if one.phase is not Phase.TOMBSTONE and one.name not in wanted
             ),
-            *(f"Node {node} is left" for node in self._nodes()),
+            *(f"Node {node} is left" for node in self._nodes() if node not in wanted),
         ]
         return words, len(machines), len(disks)
 
     def settled(self) -> bool:
-        """Whether nothing is left, so that the end need not be waited for any longer."""
-        state, strangers = self._worlds.cloud.state, self._strangers
+        """Whether nothing is left but what the settings want, so that the end need not be waited for any longer."""
+        wanted = self._wanted()
         return (
-            all(not one.live or one.id in strangers.instances for one in state.instances.values())
-            and all(one.destroyed or one.id in strangers.volumes for one in state.volumes.values())
-            and len(state.scripts) <= len(strangers.scripts)
-            and all(one.phase is Phase.TOMBSTONE for one in self._books.ledger().machines)
-            and not self._nodes()
+            {one.hostname for one in self._machines()} <= wanted
+            and {one.name if one.instance_id else "" for one in self._disks()}
+            <= wanted  # loose ones are nobody's
+            and len(self._worlds.cloud.state.scripts) <= len(self._strangers.scripts)
+            and all(m.phase is Phase.TOMBSTONE or m.name in wanted for m in self._books.ledger().machines)
+            and wanted.issuperset(self._nodes())
         )
+
+    def _wanted(self) -> set[str]:
+        """Names of those that the settings want although nothing runs there; a second machine of a name is none."""
+        names = Counter(one.hostname for one in self._machines() if one.status == "running")
+        return {
+            name for name in standing(self._policy, self._books.ledger().machines) if names.get(name) == 1
+        }
+
+    def _machines(self) -> list[Instance]:
+        """All that live and are no strangers'."""
+        instances, theirs = self._worlds.cloud.state.instances, self._strangers.instances
+        return [one for one in instances.values() if one.live and one.id not in theirs]
+
+    def _disks(self) -> list[Volume]:
+        volumes, theirs = self._worlds.cloud.state.volumes, self._strangers.volumes
+        return [one for one in volumes.values() if not one.destroyed and one.id not in theirs]
 
     def _nodes(self) -> list[str]:
         return [key[1] for key in self._worlds.cluster.store.shelf(NODES).keys if key[1] != NODE]
@@ -168,7 +186,7 @@ class Holdings:
         known, then = self._books.machine(one.hostname), self._promised.get(one.id)
         if known is None:
             return then
-        early = known.gone_at - known.intended_at < self._unknown_over
+        early = known.gone_at - known.intended_at < self._policy.deadlines.unknown_over
         return then if known.phase is Phase.TOMBSTONE and early else known
 
     def served(self, one: Instance) -> bool:

@@ -40,7 +40,7 @@ class Judge:
         self._note = note
         self.books = Books(worlds, loaded.settings.namespace)
         self.strangers = Strangers(worlds, cluster_id)
-        self.holdings = Holdings(worlds, self.books, self.strangers, self.policy.deadlines.unknown_over)
+        self.holdings = Holdings(worlds, self.books, self.strangers, self.policy)
         self.purchases = Purchases(self.policy, self.books, self.holdings, owner)
         self._lease_for = loaded.settings.lease.duration.total_seconds()
         self._leased: dict[str, float] = {}  # by process: when it last wrote the lease

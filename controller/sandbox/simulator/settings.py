@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from controller.config.joining import JoinEntry
 from controller.config.load import Loaded, load, show
 from controller.sandbox.simulator.workload import STANDARD_MACHINES
 
@@ -48,8 +50,17 @@ def loaded_from(settings: Mapping[str, Any]) -> Loaded:
 
 
 def loaded_of(config: str) -> Loaded:
-    """A user's own file. Credentials and addresses are the simulation's; nothing of the real ones is read."""
-    return load(config, {**ENVIRON, "GPU_AUTOSCALER_NAMESPACE": NAMESPACE})
+    """A user's own file. Credentials, addresses and ways to join are the simulation's; nothing of the real ones is read
+    or called."""
+    loaded = load(config, {**ENVIRON, "GPU_AUTOSCALER_NAMESPACE": NAMESPACE})
+    join = dict.fromkeys(loaded.settings.join, JoinEntry.model_validate(JOIN["k3s"]))
+    return replace(loaded, settings=loaded.settings.model_copy(update={"machines": (), "join": join}))
+
+
+def left_out(config: str) -> list[str]:
+    """Machines of the file that are switched: their endpoints are real, and no sandbox stands for them."""
+    loaded = load(config, {**ENVIRON, "GPU_AUTOSCALER_NAMESPACE": NAMESPACE})
+    return [machine.name for machine in loaded.settings.machines]
 
 
 def apart_from_standard(loaded: Loaded) -> dict[str, Any]:
