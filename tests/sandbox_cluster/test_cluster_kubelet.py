@@ -303,9 +303,10 @@ def test_a_deleted_node_does_not_come_back_unless_its_kubelet_restarts(town: Tow
     assert condition(town.node("m"), "Ready")["status"] == "True"
 
 
+@pytest.mark.parametrize("off", [False, True])
 @pytest.mark.parametrize("knob", ["never_join", "never_ready"])
 def test_a_kubelet_that_restarts_after_it_had_joined_is_stopped_by_nothing_that_keeps_new_ones_away(
-    town: Town, knob: str
+    town: Town, knob: str, off: bool
 ) -> None:
     """It would look Ready for ever else, or never be so again, and its pods would never end."""
     town.world.boot(machine("m"))
@@ -313,7 +314,13 @@ def test_a_kubelet_that_restarts_after_it_had_joined_is_stopped_by_nothing_that_
     town.add_pod("p", annotations={"gpu-autoscaler-sandbox/run-for": "300s"})
     town.run(5)
     town.world.settings.change({knob: ["*"]})
-    town.post("/_sandbox/machines/id-m/restart", {})
+    if off:
+        town.world.gone("id-m")
+        town.run(120)
+        town.world.boot(machine("m"))
+        town.run(60)
+    else:
+        town.post("/_sandbox/machines/id-m/restart", {})
     town.world.settings.change({knob: []})
     town.run(400)
     assert condition(town.node("m"), "Ready")["status"] == "True"

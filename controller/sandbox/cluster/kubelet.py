@@ -57,7 +57,7 @@ class Machines:
         self.rng = rng
         self.on: dict[str, Kubelet] = {}  # by machine id
         self.by_node: dict[str, Kubelet] = {}
-        self.silent: set[str] = set()  # nodes whose machine is gone
+        self.silent: dict[str, Kubelet] = {}  # by node, as it was: its machine is off or gone
         self.log: list[str] = []
         store.follow(NODES, self._node_changed)
 
@@ -68,6 +68,9 @@ class Machines:
         if machine.id in self.on or machine.join is None:
             return
         kubelet = self.on[machine.id] = Kubelet(machine, machine.join)
+        before = self.silent.get(machine.join.node)
+        if before is not None and before.machine.id == machine.id:  # switched off meanwhile; its disk remembers
+            kubelet.node_uid, kubelet.was_ready = before.node_uid, before.was_ready
         self._later(kubelet, self.settings.boot, lambda: self._register(kubelet))
 
     def gone(self, machine_id: str) -> None:
@@ -83,7 +86,7 @@ class Machines:
             del self.by_node[name]
             was_alive = was_alive and not self._hand_over(name)
         if was_alive and name not in self.by_node:
-            self.silent.add(name)
+            self.silent[name] = kubelet
             wait = self.settings.scaled(self.settings.node_grace)
             self.agenda.after(wait, lambda: self._fall_silent(name))
 
@@ -143,7 +146,7 @@ class Machines:
         stored = new_object(self.store, NODES, made) if old is None else self._take_over(old, made)
         kubelet.node_uid, kubelet.phase = stored["metadata"]["uid"], "registered"
         self.by_node[name] = kubelet
-        self.silent.discard(name)
+        self.silent.pop(name, None)
         self._event(name, "Starting", "Starting kubelet.", "kubelet")
         text = f"Node {name} event: Registered Node {name} in Controller"
         self._event(name, "RegisteredNode", text, "node-controller")
@@ -254,7 +257,7 @@ class Machines:
         if change.verb != "DELETED":
             return
         name = change.item.key[1]
-        self.silent.discard(name)
+        self.silent.pop(name, None)
         kubelet = self.by_node.get(name)
         if kubelet is not None and kubelet.node_uid == change.item.uid:
             kubelet.phase = "deleted"
