@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +42,9 @@ Watch = Callable[[float], None]  # hears how much of the time of pods and faults
 
 def simulate(asked: Asked, seed: int, watch: Watch | None = None) -> Result:
     """One seed, in this process."""
+    if not gc.get_freeze_count():  # else every look of the collector goes through all that was ever imported
+        gc.collect()
+        gc.freeze()
     works, loaded = works_of(asked, seed), settings_of(asked)
     hours = max(asked.hours, 0.0)
     trouble = trouble_of(asked, seed, loaded)
