@@ -16,9 +16,8 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
-from controller.domain import names
 from controller.domain.cloudthings import Catalogue, Instance, Inventory
-from controller.domain.kube import Node, Pod
+from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
 from controller.domain.policy import Policy, halts
@@ -28,33 +27,21 @@ from controller.fleet.account import Account
 from controller.fleet.dressing import over
 from controller.fleet.due import due
 from controller.fleet.flights import Flights
-from controller.fleet.identity import CLOCK_SLACK
 from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.left_nodes import LeftNodes
+from controller.fleet.lessons import Lessons
 from controller.fleet.life import Seen, is_lost, step
-from controller.fleet.marks import adopt, intend, new_intent, offer_of, price_of, second
+from controller.fleet.marks import adopt, intend, new_intent, price_of, second
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
 from controller.fleet.sightings import Sightings
 from controller.fleet.switching.board import Switchboard
-from controller.fleet.usable import in_use, lacking
+from controller.fleet.usable import lacking
 from controller.planning.choice import clock
 from controller.planning.own import is_own
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
-# Failures on the way that speak against the offer, not only against the one machine.
-QUARANTINE = frozenset(
-    {
-        Reason.NO_CAPACITY,
-        Reason.LAUNCH_FAILED,
-        Reason.LAUNCH_DEADLINE,
-        Reason.JOIN_DEADLINE,
-        Reason.GPU_DEADLINE,
-    }
-)
-# Failures that cost the time of a whole boot: the machine is replaced once, and then no more for its pods.
-REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
 _HOLD = 60.0  # what holds orders up lasts at least until the next look
 REPAIR = "repair"  # the report of the brake
 PROJECT = "project"  # the report of an account that may be another one
@@ -81,6 +68,7 @@ class Fleet:
         self.flights = flights
         flights.heed(policy)
         self.refusals = refusals
+        self.lessons = Lessons(policy, ledger=ledger, refusals=refusals, flights=flights, view=view)
         self._cloud = cloud
         self._view = view
         self._clock = clock
@@ -103,7 +91,7 @@ class Fleet:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._policy = policy
+        self._policy = self.lessons.policy = policy
         self.flights.heed(policy)
         if self.switchboard is not None:
             self.switchboard.policy = policy
@@ -293,7 +281,7 @@ class Fleet:
         self._forget_old(now)
         self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
         self.ledger.date_tries(now)
-        self._heed_those_that_hold(now)
+        self.lessons.heed_those_that_hold(now)
         await self._store()
         self._follow_switched()
         for machine in self.machines():
@@ -375,77 +363,8 @@ class Fleet:
                     "why": after.note,
                 },
             )
-        if after.phase is Phase.READY and before.phase is not Phase.READY and seen.node is not None:
-            self.ledger.learn(after.instance_type, seen.node.allocatable)
-            self.refusals.succeeded(offer_of(after))
-            self.ledger.works(after.pool)
-            self.ledger.comes_up(after)
-        if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
-            if after.reason in QUARANTINE:
-                self.refusals.add(offer_of(after), after.reason, after.note, now)
-            if after.reason in REPLACED_ONCE:
-                self.ledger.tried_in_vain(after, after.reason, now)
-                for pod in self._waiting_for(after):
-                    self.ledger.give_up(pod.identity, after.name, after.reason)
-        never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
-        if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
-            self.refusals.add(offer_of(after), after.reason, after.note, now)
-        # Nobody heard that it was granted; or we died of it, and only its Node shows who asked.
-        wished = self.flights.may_yet_go(self.policy, before.intent) or (
-            seen.node is not None and seen.node.has_taint(names.CA_TO_BE_DELETED, "NoSchedule")
-        )
-        vanished = after.reason is Reason.VANISHED is not before.reason
-        if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
-            self.refusals.add(offer_of(after), after.reason, after.note, now)
-        if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
-            self._broke(before, after.reason, before.node_missing_at or before.gpus_lost_at or now)
+        self.lessons.learn(before, after, seen.node, now)
         self.flights.tell(before, after)
-
-    def _disappointed(self, machine: Machine) -> None:
-        """It is ready and goes again. Pods that it was bought for and that still wait never ran on it."""
-        for pod in self._waiting_for(machine):
-            if pod.unschedulable_since is not None:
-                self.ledger.disappoint(pod.identity, machine.name)
-
-    def _broke(self, machine: Machine, reason: Reason, since: float) -> None:
-        """It was ready, and broke before pods that it was bought for ran there: the next one may hold.
-
-        So may that of one which a minimum or headroom wanted, unless it was of use for long.
-        """
-        waiting = [pod for pod in self._waiting_for(machine) if pod.unschedulable_since is not None]
-        for pod in waiting:
-            self.ledger.give_up(pod.identity, machine.name, reason)
-        if waiting:
-            self.ledger.broke(machine, since)
-        if not machine.pods and not self._holds(machine, since):
-            self.ledger.broke_for_nobody(machine, reason, since)
-
-    def _holds(self, machine: Machine, until: float) -> bool:
-        return until - machine.ready_at > self.policy.deadlines.backoff_unusable
-
-    def _heed_those_that_hold(self, now: float) -> None:
-        for machine in self.ledger.machines.values():
-            if machine.phase is Phase.READY and self._holds(machine, now) and self.runs(machine.name):
-                self.ledger.holds(machine)
-
-    def _was_of_no_use(self, machine: Machine, now: float) -> bool:
-        """Whether it vanished before a pod that it was bought for ran; of spot machines, also soon after that.
-
-        Bought again at once, the next one would be taken away as well: the market has none to spare. Where nobody says
-        whom it was bought for, whoever uses its GPUs is the proof.
-        """
-        spot = machine.market == "spot"
-        if self._waiting_for(machine) or (machine.phase.on_the_way and spot):
-            return True
-        if (
-            any(in_use(pod, self.policy.gpu_resources) for pod in self._view.pods_on(machine.name))
-            and not spot
-        ):
-            return False
-        soon = now < machine.ready_at + self.policy.deadlines.backoff_most
-        return machine.phase.on_the_way or (
-            machine.phase is Phase.READY and soon and (spot or not machine.pods)
-        )
 
     def _lost_gpus(self, steps: Sequence[tuple[Machine, Machine, Seen]], now: float) -> set[str]:
         """Intents of busy machines that offer too little for so long that it is believed: nothing new is to run there.
@@ -463,17 +382,12 @@ class Fleet:
                 )
         if brake([lost.get(machine.intent, machine) for _, machine, _ in steps]) is not None:
             return set()
-        return {intent for intent, machine in lost.items() if not self._waiting_for(machine)}
+        return {intent for intent, machine in lost.items() if not self.lessons.waiting_for(machine)}
 
     def _takes_no_more(self, machine: Machine) -> bool:
         """Its pool was taken out of the settings. What it was bought for and still waits runs there all the same."""
         gone = self.policy.pool(machine.pool) is None and self.policy.removed_pools == "drain"
-        return gone and not self._waiting_for(machine)
-
-    def _waiting_for(self, machine: Machine) -> list[Pod]:
-        """Pods that it was bought for and that still wait; not later ones of the same names."""
-        youngest = machine.intended_at + CLOCK_SLACK
-        return [p for p in self._view.waiting_pods() if p.key in machine.pods and p.created <= youngest]
+        return gone and not self.lessons.waiting_for(machine)
 
     def _adopt_unknown(self, now: float) -> bool:
         """Machines that are ours by their marks and that the ledger does not know, or had given up."""
@@ -589,13 +503,7 @@ class Fleet:
     def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
-            node = self._view.node(machine.name)
-            if node is not None and node.ready:
-                self._disappointed(machine)  # what fits there would keep it
-            else:
-                now = self._clock()
-                since = node.ready_since if node is not None else machine.node_missing_at
-                self._broke(machine, Reason.READY_DEADLINE, min(since or now, now))
+            self.lessons.goes(machine, self._clock())
             self.flights.retire(self.policy, machine, reason, message, moving)
 
     async def stop(self, patience: float) -> None:
