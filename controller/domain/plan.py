@@ -112,6 +112,7 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     message: str
     moving: tuple[str, ...] = ()  # identities of the GPU pods that a consolidation moves off it
+    excused: tuple[str, ...] = ()  # keys of pods that it was bought for, and that did not run there for no fault of its
 
 
 class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):

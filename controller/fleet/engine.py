@@ -463,7 +463,7 @@ class Fleet:
                 case Launch():
                     self.request(action)
                 case Retire() if not self._account.strange:
-                    self.retire(action.machine, action.reason, action.message, action.moving)
+                    self.retire(action.machine, action.reason, action.message, action.moving, action.excused)
                 case MarkIdle():
                     self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
                 case KeepAfterAll():
@@ -500,10 +500,17 @@ class Fleet:
         self.ledger.put(machine)
         return machine
 
-    def retire(self, name: str, reason: Reason, message: str, moving: tuple[str, ...] = ()) -> None:
+    def retire(
+        self,
+        name: str,
+        reason: Reason,
+        message: str,
+        moving: tuple[str, ...] = (),
+        excused: tuple[str, ...] = (),
+    ) -> None:
         machine = next((m for m in self.ledger.machines.values() if m.name == name), None)
         if machine is not None and machine.phase is Phase.READY:
-            self.lessons.goes(machine, self._clock())
+            self.lessons.goes(machine, self._clock(), excused)
             self.flights.retire(self.policy, machine, reason, message, moving)
 
     async def stop(self, patience: float) -> None:

@@ -6,6 +6,8 @@ is counted with its pods and its pool; a machine that works takes back what was 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from controller.cluster.protocol import View
 from controller.domain import names
 from controller.domain.kube import Node, Pod
@@ -71,11 +73,11 @@ class Lessons:
         if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
             self._broke(before, after.reason, before.node_missing_at or before.gpus_lost_at or now)
 
-    def goes(self, machine: Machine, now: float) -> None:
-        """It is ready and is to go."""
+    def goes(self, machine: Machine, now: float, excused: Collection[str] = ()) -> None:
+        """It is ready and is to go; `excused`: pods that did not run there for no fault of its."""
         node = self._view.node(machine.name)
         if node is not None and node.ready:
-            self._disappointed(machine)  # what fits there would keep it
+            self._disappointed(machine, excused)  # what fits there would keep it
         else:
             since = node.ready_since if node is not None else machine.node_missing_at
             self._broke(machine, Reason.READY_DEADLINE, min(since or now, now))
@@ -92,10 +94,10 @@ class Lessons:
         youngest = machine.intended_at + CLOCK_SLACK
         return [p for p in self._view.waiting_pods() if p.key in machine.pods and p.created <= youngest]
 
-    def _disappointed(self, machine: Machine) -> None:
+    def _disappointed(self, machine: Machine, excused: Collection[str]) -> None:
         """Pods that it was bought for and that still wait never ran on it."""
         for pod in self.waiting_for(machine):
-            if pod.unschedulable_since is not None:
+            if pod.unschedulable_since is not None and pod.key not in excused:
                 self._ledger.disappoint(pod.identity, machine.name)
 
     def _broke(self, machine: Machine, reason: Reason, since: float) -> None:

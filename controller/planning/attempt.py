@@ -129,6 +129,7 @@ class Attempt(Seating):
                 objection = next((why for why in whys if why), None)
             self.back(mark)
             self._no_use.clear()
+            self._spent.clear()
         if gang is not None:
             self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
         for ask in asks:

@@ -6,7 +6,7 @@ A gang that cannot be completed is left out, and the places of its pods are for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.domain import names
@@ -22,10 +22,12 @@ from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
 from controller.planning.explain import Question, why_not
 from controller.planning.fit import Ask, asks, watched_labels
+from controller.planning.gangs import Gang
 from controller.planning.hopeless import sort_out
 from controller.planning.in_vain import without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
+from controller.planning.locations import Place, Tried, in_one_location
 from controller.planning.minimum import TopUp, top_up
 from controller.planning.own import any_own, as_if_on_the_way, only_own
 from controller.planning.packing import Packer, Packing
@@ -36,11 +38,11 @@ from controller.planning.room import UNNAMED, launch
 from controller.planning.sites import Sites, existing
 from controller.planning.workshop import bits
 
-# Gangs that fail are left out one after the other, since one may stand in the other's way; many, all at once.
-_GANGS_ONE_BY_ONE = 4
-# How often gangs that must be in one location are tried in the next one, each time by a draft of everything.
-# Gangs that nothing helps take as many in each round in which one of them is left out; where many pods wait, such a
-# draft takes long.
+# Gangs that fail are left out one after the other, since one may stand in the other's way, and each time all is drafted
+# anew; after so many (fewer where many pods wait, whose drafts take long) all that fail at once.
+_AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 20_000
+# How often gangs that must be in one location are tried in the next one, by a draft of everything.
+# Gangs that nothing helps take as many in each round in which one of them is left out.
 _OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 24, 8000
 
 
@@ -61,10 +63,13 @@ class Draft:
     packing: Packing
     left: list[Ask]
     short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
-    location: dict[str, tuple[str, bool]] = field(
-        default_factory=dict
-    )  # of gangs that could have another; if any is left
+    places: dict[str, Place] = field(default_factory=dict)  # of gangs in one location that could have another
     first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
+
+    @property
+    def seated(self) -> Counter[str]:
+        """By gang, how many of its pods have a place on what exists."""
+        return Counter(ask.gang.key for ask, _ in self.placing.order if ask.gang is not None)
 
 
 def draft(snapshot: Snapshot) -> Draft:
@@ -88,35 +93,32 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     """No gang of which too few would get a place."""
     failed: dict[str, Explanation] = {}
     short: set[Reason] = set()
-    in_vain: dict[str, set[str]] = {}  # by gang, locations in which it did not come together
-    nearest: dict[str, Explanation] = {}  # what was in the way in the first of them
-    moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // max(1, len(found.pods))))
+    tried = Tried()
+    nearest: dict[str, Explanation] = {}  # what was in the way in the first location of a gang
+    pods = max(1, len(found.pods))
+    moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
+    alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
     while True:
-        made = _draft(snapshot, found, failed, in_vain)
+        made = _draft(snapshot, found, failed, tried)
         made.short = set(short)
         broken = _incomplete(made, failed)
+        for key in made.places.keys() & broken.keys():
+            broken[key] = nearest.setdefault(key, broken[key])
+        if tried.heed(made.places, broken, made.seated, more=moves > 0) and moves:
+            moves -= 1
+            continue
         if not broken:
             if made.packer.work:
                 cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
                 made.packing = cheaper or made.packing
             return made
-        for key in made.location.keys() & broken.keys():
-            in_vain.setdefault(key, set()).add(made.location[key][0])
-            broken[key] = nearest.setdefault(key, broken[key])
-        if moves and any(made.location[key][1] for key in made.location.keys() & broken.keys()):
-            moves -= 1
-            continue
         short = made.short
-        in_vain.clear()  # what is left out now may have been in the way
-        failed |= broken if len(failed) >= _GANGS_ONE_BY_ONE else _of_no_influence(made, broken)
+        tried.clear()  # what is left out now may have been in the way
+        alone -= 1
+        failed |= _of_no_influence(made, broken) if alone >= 0 else broken
 
 
-def _draft(
-    snapshot: Snapshot,
-    found: Demand,
-    failed: Mapping[str, Explanation],
-    in_vain: Mapping[str, Collection[str]],
-) -> Draft:
+def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation], tried: Tried) -> Draft:
     declared = snapshot.policy.gpu_resources
     told = dict(found.told)
     demand = found.pods
@@ -127,25 +129,20 @@ def _draft(
     sites = existing(snapshot)
     options = candidates(snapshot)
     packer = Packer(snapshot, options)
-    location: dict[str, tuple[str, bool]] = {}
-    if any(gang.one_location for gang in found.gangs.values()):
-        there = [*sites.ready, *sites.coming, *sites.draining]
-        demand, location = together.in_one_location(
-            demand,
-            found.gangs,
-            options,
-            snapshot.machines,
-            there,
-            packer.template,
-            in_vain,
-        )
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
     sites.coming += minimum.rooms
     for number, room in enumerate(minimum.rooms):  # told apart, as machines are
         room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
+    gangs: Mapping[str, Gang] = found.gangs
+    places: dict[str, Place] = {}
+    if any(gang.one_location for gang in gangs.values()):
+        rooms = [*sites.ready, *sites.coming, *sites.draining]
+        demand, gangs, places = in_one_location(
+            demand, gangs, snapshot.machines, rooms, options, packer.template, tally, tried
+        )
     watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
-    asking = asks(demand, declared, watched, together.placed(found.gangs, location))
+    asking = asks(demand, declared, watched, gangs)
     board = board_of(snapshot, sites, asking, packer.shop.looks, packer.shop.buyable)
     board.offer_number = packer.shop.number_of_room
     placing = place(asking, sites, declared, board)
@@ -180,7 +177,7 @@ def _draft(
     packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
     packing.together |= sorted_out.together
     made = Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
-    made.location = location
+    made.places = places
     return made
 
 
@@ -226,10 +223,10 @@ def _for_a_gang(made: Draft, why: Explanation) -> str:
 
 
 def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """The first gang that fails, and all that hold no place: those stand in nobody's way."""
-    seated = {ask.gang.key for ask, _ in made.placing.order if ask.gang is not None}
-    first = next((key for key in broken if key in seated), "")
-    return {key: why for key, why in broken.items() if key == first or key not in seated}
+    """The first gang that fails and holds places, which others may come together with. Where none holds any, all of them:
+    what failed without a place stands in nobody's way."""
+    first = next((key for key in broken if made.seated.get(key)), None)
+    return {first: broken[first]} if first is not None else dict(broken)
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:

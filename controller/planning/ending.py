@@ -58,7 +58,9 @@ def decide(
         else:
             why = Explanation(Reason.RETIRED, SENTENCES[Reason.RETIRED])
             told[machine.name] = why
-            actions.append(Retire(machine=machine.name, reason=why.code, message=why.message))
+            actions.append(
+                Retire(machine=machine.name, reason=why.code, message=why.message, excused=machine.pods)
+            )
     return actions, told, wake
 
 

@@ -19,6 +19,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
 from controller.planning.another_try import Held, another_try
 from controller.planning.fit import Ask, enough, with_place
+from controller.planning.locations import zone_of
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
 
@@ -118,6 +119,8 @@ def _disappoints(
         # Its Node is gone for longer than it is waited for; the fleet may hold its removal back.
         limits = snapshot.policy.deadlines
         return snapshot.now >= (machine.node_missing_at or snapshot.now) + limits.ready
+    if ask.gang is not None and ask.gang.location not in (None, zone_of(node.labels)):
+        return False  # its gang is planned elsewhere now, which it did not come together here for
     for_it = ask.pod.created <= machine.intended_at + _CLOCK_SLACK  # not for an earlier pod of the same name
     if not usable(node):
         # Cordoned by somebody, or no longer Ready, and nothing uses it: so may the next one be.

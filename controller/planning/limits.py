@@ -151,6 +151,18 @@ class Tally:
             return None
         return self.charges.objection_to_join(candidate, inside, ask)
 
+    def most(self, candidate: Candidate) -> int:
+        """How many such machines are allowed at most, whatever else is bought beside them."""
+        limits, kind = self.limits, candidate.offer.type
+        slots = [candidate.pool.max - self.of_pool[candidate.pool.name]]
+        if not is_own(candidate.offer):
+            slots.append(limits.launches_per_minute - self.launches)
+            if limits.machines is not None:
+                slots.append(limits.machines - self.machines)
+            if limits.gpus is not None and kind.gpus:
+                slots.append((limits.gpus - self.gpus) // kind.gpus)
+        return max(0, min(slots))
+
     @property
     def exhausted(self) -> bool:
         """Whether no machine is allowed any more, of whatever kind."""
@@ -182,6 +194,9 @@ class Tally:
             )
         if is_own(candidate.offer):
             return None
+        # Before what all share: headroom gives way to who lacks that, and has nothing for whose own limit is in the way.
+        if inside and (why := self.charges.objection(candidate, inside)) is not None:
+            return why
         if pool.max_gpus_total is not None and self.gpus_of_pool[name] + kind.gpus > pool.max_gpus_total:
             return _too_many(
                 Reason.LIMIT_GPUS,
@@ -229,8 +244,6 @@ class Tally:
                     f"month is less than the {in_words(needed)} that {kind.name} reserves: raise it, or wait for "
                     "the next month (UTC)",
                 )
-        if inside and (why := self.charges.objection(candidate, inside)) is not None:
-            return why
         if self.launches >= limits.launches_per_minute:
             return Explanation(
                 Reason.LIMIT_RATE,

@@ -84,6 +84,14 @@ class Charges:
                 return why
         return None
 
+    def most(self, candidate: Candidate, ask: Ask) -> int | None:
+        """How many such pods its namespace allows on new machines of this kind at most; None: no limit of GPUs."""
+        limit, _ = self._most.get(ask.pod.namespace, (None, None))
+        part = _part(ask.pod, gpu_resources(candidate.pool, candidate.gpus)) * candidate.gpus
+        if limit is None or not part:
+            return None
+        return max(0, limit - self._gpus.get(ask.pod.namespace, 0)) // part
+
     def objection_to_join(self, candidate: Candidate, inside: Sequence[Ask], ask: Ask) -> Explanation | None:
         """Why the pod may not share a machine that is bought for others."""
         namespace = ask.pod.namespace

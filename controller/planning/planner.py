@@ -8,7 +8,7 @@ which a snapshot lists its things decides nothing.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +16,7 @@ from decimal import Decimal
 import msgspec
 
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Snapshot
+from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Retire, Snapshot
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, ending, rest, scale_down, together
 from controller.planning.default_spreads import with_default_spreads
@@ -31,6 +31,8 @@ from controller.planning.protection import paused
 from controller.planning.purchases import buy, switch_on, told_of_switched
 from controller.planning.room import Room, launch
 from controller.planning.sites import existing
+
+_FOR_WANT_OF_SIBLINGS = (Reason.GANG_INCOMPLETE, Reason.WAITS_FOR_SIBLINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,7 @@ def _finished(made: Draft) -> Plan:
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
     )
+    downs = [_excused(snapshot, action, told) if isinstance(action, Retire) else action for action in downs]
     machines_told |= told_of_off(snapshot)
     machines_told |= told_of_switched(made, launches)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
@@ -172,6 +175,13 @@ def _finished(made: Draft) -> Plan:
         price_floor=_price_floor(made),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )
+
+
+def _excused(snapshot: Snapshot, action: Retire, told: Mapping[str, Explanation]) -> Retire:
+    """Pods of a gang did not run there for want of the others, so the machine says nothing about the next one."""
+    pods = next((m.pods for m in snapshot.machines if m.name == action.machine), ())
+    excused = tuple(key for key in pods if key in told and told[key].code in _FOR_WANT_OF_SIBLINGS)
+    return msgspec.structs.replace(action, excused=excused) if excused else action
 
 
 def _price_floor(made: Draft) -> Decimal | None:
