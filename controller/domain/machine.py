@@ -63,6 +63,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus_lost_at: float = 0.0
     node_missing_at: float = 0.0
     stopped_at: float = 0.0  # since when the cloud says that it is off
+    faulty_at: float = 0.0  # since when its lists say that it failed, of one that was of use
     drain_at: float = 0.0  # of one that is not leaving: marks of a removal are to be taken off its Node
     delete_at: float = 0.0
     instance_id: str = ""

@@ -321,7 +321,7 @@ class Fleet:
 
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
-        found = []
+        found, blind = [], bool(self._view.old())
         for machine in self.machines():
             seen, doubt = looking.see(
                 self.policy,
@@ -331,6 +331,7 @@ class Fleet:
                 view=self._view,
                 fresh=fresh,
                 in_flight=self.flights.launching(machine.intent),
+                blind=blind,
                 now=self._clock(),
             )
             if doubt:
@@ -418,7 +419,7 @@ class Fleet:
         for machine in self._left_nodes.vanished(
             self._view.nodes(), self.ledger.machines, self.inventory, self.policy.deadlines, now
         ):
-            if not self.flights.served_lately(machine.intent):  # else the watch lags behind its end
+            if not self.flights.served_just_now(machine.intent):  # else the watch lags behind its end
                 self.ledger.put(machine)
                 log.warning(
                     "a Node was left behind by a machine that is gone", extra={"machine": machine.name}

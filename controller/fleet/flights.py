@@ -136,6 +136,10 @@ class Flights:
         """Its machine came and went: another one is needed by nobody."""
         return any(known == intent for _, known in self._closed.values())
 
+    def served_just_now(self, intent: str) -> bool:
+        now = self._clock()
+        return any(known == intent and 0 <= now - since < _LIST_LAG for since, known in self._closed.values())
+
     @property
     def unproven(self) -> dict[str, str]:
         """By machine: disks that nobody saw go."""

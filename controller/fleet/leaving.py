@@ -120,11 +120,14 @@ class Leaving:
         """Whether its work may be asked to leave only as people wish it by now, which this step does not know."""
         return bool(policy.retire) and self.policy is not None and self.policy.retire != policy.retire
 
-    def _failed_may_go(self, policy: Policy) -> Callable[[], None]:
-        """It goes in any case, and of its work only what may be evicted by the wish as it stands now."""
+    def _failed_may_go(self, policy: Policy, machine: Machine) -> Callable[[], None]:
+        """It goes in any case, and of its work only what may be evicted by the wish as it stands now. One that was of use
+        waits for the end of a pause: whoever repairs it has said so by that."""
 
         def check() -> None:
             self._check()
+            if machine.ready_at and self.policy is not None and self._removal.is_paused(self.policy, machine):
+                raise NotYet("scale-down is paused")
             if self._wished_otherwise(policy):
                 raise NotYet(_OTHERWISE)
 
@@ -177,7 +180,9 @@ class Leaving:
         machine = self._in(intent, Phase.DRAINING)
         if machine is None:
             return
-        wanted_gone = self._failed_may_go(policy) if machine.failed else self._wanted_gone(policy, machine)
+        wanted_gone = (
+            self._failed_may_go(policy, machine) if machine.failed else self._wanted_gone(policy, machine)
+        )
         if machine.failed and machine.name in self._kept:
             self._check()
             machine = await self._move(intent, Phase.DRAINING, drain_at=self._clock())  # its grace begins now
@@ -253,6 +258,7 @@ class Leaving:
                 gpus_lost_at=0.0,
                 node_missing_at=0.0,
                 stopped_at=0.0,
+                faulty_at=0.0,
             )
         self._listener.removal_called_off(machine, why)
 

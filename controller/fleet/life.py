@@ -36,11 +36,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: bool = False  # the create call is under way: nothing may be concluded
     node: Node | None = None
     doubt: bool = False  # some Node claims to be it and cannot be believed: nothing is concluded from that
+    blind: bool = False  # nothing was heard of Nodes for long: no deadline that one may have met is over
     pods: tuple[Pod, ...] = ()
     dressed: bool = True  # its Node carries every label that pods may select it by
     promised: Resources = {}  # the accelerators that the node must offer
     declared: frozenset[str] = frozenset()
-    kept: str = ""  # why somebody wants to keep it although it is off
+    kept: str = ""  # why somebody wants to keep it although it is off, or of no use for a while
 
 
 def step(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
@@ -85,7 +86,11 @@ def _once(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machin
         started = seen.instance is not None and seen.instance.state == "running"
         return followed_again(machine, now) if started and machine.reason is Reason.STOPPED else machine
     off = machine.stopped_at and machine.phase is not Phase.READY  # one that was of use may be so again
-    if seen.instance is not None and (off or seen.instance.state == "failed"):
+    machine = _faulty(machine, seen)
+    broken = (
+        seen.instance is not None and seen.instance.state == "failed" and _believed(machine, seen, limits)
+    )
+    if seen.instance is not None and (off or broken):
         reason = Reason.NO_CAPACITY if seen.instance.status == "no_capacity" else Reason.LAUNCH_FAILED
         return failed(machine, reason, now, f"the cloud says {seen.instance.status}")
     match machine.phase:
@@ -223,6 +228,20 @@ def _stopped(machine: Machine, seen: Seen, now: float) -> Machine:
     return replace(machine, stopped_at=0.0 if machine.stopped_at else now)
 
 
+def _faulty(machine: Machine, seen: Seen) -> Machine:
+    """Since when lists say that a machine which was of use has failed."""
+    says = machine.phase is Phase.READY and seen.instance is not None and seen.instance.state == "failed"
+    if seen.instance is None or says == bool(machine.faulty_at):
+        return machine
+    return replace(machine, faulty_at=seen.listed_at if says else 0.0)
+
+
+def _believed(machine: Machine, seen: Seen, limits: Deadlines) -> bool:
+    """On its way one word is enough; of a machine that was of use a later list has to say it again."""
+    lasts = machine.faulty_at and seen.listed_at - machine.faulty_at >= limits.unknown_over
+    return machine.phase is not Phase.READY or bool(lasts)
+
+
 def _off(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     """Nothing can run on it, and it costs its full price. Whoever only restarts it is given the time for that."""
     ready = seen.node is not None and seen.node.ready
@@ -248,7 +267,7 @@ def _ordered(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
 def _booting(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     if seen.node is not None:
         return replace(machine, phase=Phase.JOINED, joined_at=now, node_uid=seen.node.uid)
-    if now > machine.running_at + limits.join:
+    if now > machine.running_at + limits.join and not seen.blind:
         return failed(machine, Reason.JOIN_DEADLINE, now)
     return machine
 
@@ -256,7 +275,7 @@ def _booting(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
 def _joined(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
     if seen.node is not None and seen.node.ready:
         return replace(machine, phase=Phase.STARTED, node_ready_at=now)
-    if now > machine.joined_at + limits.ready:
+    if now > machine.joined_at + limits.ready and not seen.blind:
         return failed(machine, Reason.READY_DEADLINE, now)
     return machine
 
@@ -275,7 +294,7 @@ def _started(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Mac
         return machine
     if machine.gpus_seen_at:
         machine = replace(machine, gpus_seen_at=0.0)  # a flap right after the join is no failure
-    if now > machine.node_ready_at + limits.gpu:
+    if now > machine.node_ready_at + limits.gpu and not seen.blind:
         return failed(
             machine, Reason.GPU_DEADLINE, now, f"the node never offered {', '.join(lack) or 'to be Ready'}"
         )
@@ -292,12 +311,12 @@ def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machi
     """A machine in use: its Node may disappear, its GPUs may be lost; both are believed only in time."""
     if machine.stopped_at:
         return _off(machine, seen, limits, now)
-    if seen.node is None and seen.doubt:
+    if seen.blind or (seen.node is None and seen.doubt):
         return machine
     if seen.node is None:
         if not machine.node_missing_at:
             return replace(machine, node_missing_at=now)
-        if now > machine.node_missing_at + limits.ready:
+        if now > machine.node_missing_at + limits.ready and not seen.kept:
             return replace(
                 machine,
                 phase=Phase.DELETING,
@@ -313,7 +332,7 @@ def _ready(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machi
     if not machine.gpus_lost_at:
         return replace(machine, gpus_lost_at=now)
     busy = any(in_use(pod, seen.declared) for pod in seen.pods)
-    if is_lost(machine, limits, now) and not busy:
+    if is_lost(machine, limits, now) and not busy and not seen.kept:
         return replace(
             machine,
             phase=Phase.DRAINING,

@@ -58,6 +58,7 @@ def see(
     view: View,
     fresh: bool,
     in_flight: bool,
+    blind: bool,
     now: float,
 ) -> tuple[Seen, str]:
     """The picture, and what a person should look at ("": nothing)."""
@@ -71,6 +72,7 @@ def see(
     if unseen and node is not None and node.ready:
         report = f"no list shows machine {machine.name}, and its Node is Ready: it costs, and can go once it is listed"
     inventory = sightings.inventory
+    out_of_use = machine.stopped_at or machine.gpus_lost_at or machine.node_missing_at
     unsure = machine.instance_id in sightings.unsure  # such a list says nothing of it, nor ends any wait
     seen = Seen(
         instance=sightings.of(machine),
@@ -79,10 +81,11 @@ def see(
         in_flight=in_flight,
         node=node,
         doubt=bool(doubt),
+        blind=blind,
         pods=view.pods_on(machine.name) if node else (),
         dressed=machine.phase is Phase.READY or dressed(policy, machine, node),
         promised=promised(policy, machine),
         declared=policy.gpu_resources,
-        kept=_kept(policy, machine, node, view, now) if machine.stopped_at else "",
+        kept=_kept(policy, machine, node, view, now) if out_of_use else "",
     )
     return seen, report

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from controller.domain import names
 from tests.fleet.fakes import make_node
 from tests.fleet.scene import Controller, World
-from tests.fleet.test_fleet_removal import ready
+from tests.fleet.test_fleet_removal import ready, retired
 
 
 async def left_behind(*, ledger: bool = False) -> tuple[World, Controller, str]:
@@ -127,3 +127,17 @@ async def test_such_a_node_that_is_ours_by_all_of_them_goes() -> None:
     world.town.nodes[name] = replace(node, ready=False, ready_since=world.time.now - 9000)
     await world.run(controller, 300)
     assert name not in world.town.nodes
+
+
+async def test_a_node_that_comes_again_after_its_machines_end_was_booked_is_deleted_once_it_is_silent_for_long() -> (
+    None
+):
+    """Its kubelet registered once more while the machine shut down."""
+    world, controller, machine = await ready()
+    await retired(world, controller, machine, 120)
+    assert machine.name not in world.town.nodes
+    again = make_node(machine.name, world.time.now, labels={names.LABEL_POOL: "a100"})
+    world.town.nodes[machine.name] = replace(again, provider_id=f"verda://{machine.name}")
+    silent(world, machine.name)
+    await world.run(controller, 3600, step=30)
+    assert machine.name not in world.town.nodes

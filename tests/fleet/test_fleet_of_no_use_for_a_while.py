@@ -1,0 +1,90 @@
+"""Machines that were of use and are not for a while: nobody's repair is disturbed, and no single word is believed."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from controller.domain import names
+from controller.domain.machine import Phase
+from controller.domain.policy import Headroom
+from tests.fleet.scene import POOL, Controller, World
+from tests.fleet.test_fleet_removal import ready
+
+
+def pause(world: World, controller: Controller, name: str, how: str, value: str) -> None:
+    policy = controller.fleet.policy
+    if how == "policy":
+        controller.fleet.policy = replace(policy, pause=value)
+    elif how == "pool":
+        controller.fleet.policy = replace(policy, pools=tuple(replace(p, pause=value) for p in policy.pools))
+    else:
+        node = world.town.nodes[name]
+        world.town.nodes[name] = replace(node, annotations={**node.annotations, names.PAUSE: value})
+
+
+def takes_gpus_away(world: World, name: str) -> None:
+    world.town.gpus = False
+    node = world.town.nodes[name]
+    left = {key: units for key, units in node.allocatable.items() if "gpu" not in key}
+    world.town.nodes[name] = replace(node, allocatable=left)
+
+
+@pytest.mark.parametrize("how", ["policy", "pool", "node"])
+async def test_a_pause_keeps_an_idle_machine_whose_driver_is_being_repaired(how: str) -> None:
+    world, controller, machine = await ready()
+    pause(world, controller, machine.name, how, "all")
+    takes_gpus_away(world, machine.name)
+    await world.run(controller, 1500, step=10)
+    assert controller.only.phase is Phase.READY
+    pause(world, controller, machine.name, how, "")
+    await world.run(controller, 600, step=10)
+    assert world.account.alive() == []
+
+
+@pytest.mark.parametrize("how", ["policy", "pool"])
+async def test_a_pause_keeps_an_idle_machine_whose_node_was_deleted(how: str) -> None:
+    world, controller, machine = await ready()
+    pause(world, controller, machine.name, how, "scale-down")
+    world.town.joins = False
+    del world.town.nodes[machine.name]
+    await world.run(controller, 1500, step=10)
+    assert world.account.alive() != []
+
+
+async def test_a_pause_that_begins_while_a_machine_without_gpus_is_drained_is_waited_for() -> None:
+    world, controller, machine = await ready()
+    world.town.add_pod("web", gpus=0)
+    web = world.town.pods["default/web"]
+    keeps = {names.DO_NOT_DISRUPT: "true"}
+    shape = replace(web.shape, owner_kind="ReplicaSet", annotations=keeps)
+    world.town.pods["default/web"] = replace(web, node=machine.name, phase="Running", shape=shape)
+    takes_gpus_away(world, machine.name)
+    await world.run(controller, 60)
+    world.town.pods.clear()
+    pause(world, controller, machine.name, "policy", "all")
+    await world.run(controller, 1500, step=10)
+    assert world.account.alive() != []
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_one_list_that_says_error_of_a_machine_that_was_of_use_condemns_it_not(works: bool) -> None:
+    world, controller, machine = await ready()
+    if works:
+        world.town.work = 1e9
+        world.town.add_pod()
+        await world.run(controller, 60)
+    world.account.set(machine.instance_id, status="error")
+    await world.run(controller, 6, step=5)
+    world.account.set(machine.instance_id, status="running")
+    await world.run(controller, 600, step=20)
+    assert controller.only.phase is Phase.READY
+    assert not world.town.nodes[machine.name].has_taint(names.TAINT_DRAINING, "NoSchedule")
+
+
+async def test_headroom_in_doubt_is_tried_with_one_machine_at_a_time() -> None:
+    world = World(pools=(replace(POOL, max=10),), headroom=(Headroom(pool="a100", gpus=4),))
+    world.town.joins = False
+    controller = world.start()
+    await world.run(controller, 6 * 3600, step=60)
+    assert 8 <= len(world.account.orders) <= 8 + 3
