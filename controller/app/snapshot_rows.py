@@ -245,6 +245,7 @@ def tried(key: str, row: Any) -> Tried:
         tries=count(f"{key}.tries", row.get("tries")),
         last=moment(f"{key}.last", row.get("last")),
         machines=tuple(words(f"{key}.machines[{n}]", name) for n, name in enumerate(machines)),
+        counted=moment(f"{key}.counted", row.get("counted", 0)),
     )
 
 
@@ -254,6 +255,8 @@ def in_vain(key: str, row: Any) -> InVain:
         tries=count(f"{key}.tries", row.get("tries")),
         last=moment(f"{key}.last", row.get("last")),
         reason=reason(f"{key}.reason", row.get("reason")),
+        counted=moment(f"{key}.counted", row.get("counted", 0)),
+        later=count(f"{key}.later", row.get("later", 0)),
     )
 
 

@@ -45,6 +45,8 @@ class InVain(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
     last: float  # when the last of them was given up
     reason: Reason
+    counted: float = 0.0  # when the present try began to fail; what was ordered before is of it
+    later: int = 0  # tries after the first, for pods that had none before
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     tries: int
     last: float  # when the last of them was given up
     machines: tuple[str, ...] = ()  # of them, those that waiting pods were promised
+    counted: float = 0.0
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +115,9 @@ class Retire(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     message: str
     moving: tuple[str, ...] = ()  # identities of the GPU pods that a consolidation moves off it
-    excused: tuple[str, ...] = ()  # keys of pods that it was bought for, and that did not run there for no fault of its
+    excused: tuple[
+        str, ...
+    ] = ()  # keys of pods that it was bought for, and that did not run there for no fault of its
 
 
 class MarkIdle(msgspec.Struct, frozen=True, kw_only=True):

@@ -263,10 +263,14 @@ class Ledger:
                 del known[next(iter(known))]
             self._dirty = True
 
-    def tried_in_vain(self, machine: Machine, reason: Reason, now: float) -> None:
-        """A machine never became usable; one ordered before the last failure is the same try."""
-        known = self.in_vain.get(machine.pool)
-        self.in_vain[machine.pool] = InVain(tries=_tries(known, machine), last=now, reason=reason)
+    def tried_in_vain(self, machine: Machine, reason: Reason, now: float, *, first: bool = False) -> None:
+        """A machine never became usable; one ordered before its try began to fail is of that try. `first`: some pod
+        that it was bought for had none in vain before."""
+        known, tries = self.in_vain.get(machine.pool), _tries(self.in_vain.get(machine.pool), machine, now)
+        later = known.later if known is not None else 0
+        if known is not None and tries["tries"] > known.tries and first:
+            later += 1
+        self.in_vain[machine.pool] = InVain(**tries, last=now, reason=reason, later=later)
         self._tried(machine.sort, machine, now)
 
     def broke(self, machine: Machine, since: float) -> None:
@@ -281,14 +285,14 @@ class Ledger:
         once_ready = f"{machine.pool}{ONCE_READY}"
         known = self.in_vain.get(once_ready)
         last = max(known.last, since) if known is not None else since
-        self.in_vain[once_ready] = InVain(tries=_tries(known, machine), last=last, reason=reason)
+        self.in_vain[once_ready] = InVain(**_tries(known, machine, since), last=last, reason=reason)
         self._dirty = True
 
     def _tried(self, sort: str, machine: Machine, at: float) -> None:
         alike = self.tried.get(sort)
         names, last = (alike.machines, alike.last) if alike is not None else ((), at)
         self.tried[sort] = Tried(
-            tries=_tries(alike, machine),
+            **_tries(alike, machine, at),
             last=max(last, at),
             machines=tuple(dict.fromkeys((*names, machine.name))),
         )
@@ -424,8 +428,12 @@ class Ledger:
         self.lost = self.lost or any(intent not in self.machines for intent in before)
 
 
-def _tries(known: InVain | Tried | None, machine: Machine) -> int:
-    """With this one."""
+def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:
+    """With this one. Each of several machines is replaced when it fails, and another fails before the new one can: were
+    only the last failure remembered, no order would ever be later than that."""
     if known is None:
-        return 1
-    return known.tries + (machine.intended_at > known.last)
+        return {"tries": 1, "counted": at}
+    counted = min(known.counted, at)  # a clock may have been set back
+    if machine.intended_at > counted:
+        return {"tries": known.tries + 1, "counted": at}
+    return {"tries": known.tries, "counted": counted}

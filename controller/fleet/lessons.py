@@ -57,8 +57,11 @@ class Lessons:
             if after.reason in QUARANTINE:
                 self._refusals.add(offer_of(after), after.reason, after.note, now)
             if after.reason in REPLACED_ONCE:
-                self._ledger.tried_in_vain(after, after.reason, now)
-                for pod in self.waiting_for(after):
+                pods = self.waiting_for(after)
+                known = all(pod.identity in self._ledger.given_up for pod in pods) and bool(pods)
+                first = bool(after.pods) and not known  # those that are gone may be made anew again and again
+                self._ledger.tried_in_vain(after, after.reason, now, first=first)
+                for pod in pods:
                     self._ledger.give_up(pod.identity, after.name, after.reason)
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
         if never_was and after.reason is Reason.UNKNOWN_OUTCOME:

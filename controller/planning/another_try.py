@@ -46,6 +46,9 @@ class Held(msgspec.Struct, frozen=True):
     names: frozenset[str]  # machines of it that never became usable
     code: Reason
     message: str  # up to what comes next
+    pools: frozenset[str] = (
+        frozenset()
+    )  # all that it could be bought from are in doubt, for whomever they were tried
 
 
 class _Unit(msgspec.Struct):
@@ -80,7 +83,7 @@ def another_try(
         unit.held.append(one)
     due = []
     for unit in units.values():
-        _date(unit, tried)
+        _date(unit, tried, snapshot)
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
             wakes.append(moment_of_it)
@@ -107,21 +110,29 @@ def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
     return {name: (sort, known) for sort, known in snapshot.tried.items() for name in known.machines}
 
 
-def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]]) -> None:
+def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapshot) -> None:
     known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)
     unit.pools = {sort.partition("/")[0] for sort in known}
+    for pool in {pool for one in unit.held for pool in one.pools}:
+        unit.pools.add(pool)
+        found = snapshot.in_vain[pool]
+        # The first of them is tried at once: somebody may have mended what was wrong, and made the pod again.
+        unit.tries = max(unit.tries, found.later, 1)
+        unit.last = max(unit.last, found.last if found.later else 0.0)
     unit.broke = any(sort.endswith(ONCE_READY) for sort in known)
 
 
 def _pools_that_are_tried(snapshot: Snapshot, held: Sequence[Held]) -> set[str]:
     """By a machine on its way of a sort that is in doubt, or for a pod that had machines in vain."""
     keys = {one.ask.pod.key for one in held}
+    doubted = {pool for one in held for pool in one.pools}
     return {
         machine.pool
         for machine in snapshot.machines
-        if machine.phase.on_the_way and (machine.sort in snapshot.tried or not keys.isdisjoint(machine.pods))
+        if machine.phase.on_the_way
+        and (machine.sort in snapshot.tried or machine.pool in doubted or not keys.isdisjoint(machine.pods))
     }
 
 

@@ -6,7 +6,7 @@ A gang that cannot be completed is left out, and the places of its pods are for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controller.domain import names
@@ -43,7 +43,7 @@ from controller.planning.workshop import bits
 _AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 20_000
 # How often gangs that must be in one location are tried in the next one, by a draft of everything.
 # Gangs that nothing helps take as many in each round in which one of them is left out.
-_OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 24, 8000
+_OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 8000
 
 
 @dataclass(slots=True)
@@ -113,9 +113,9 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
                 made.packing = cheaper or made.packing
             return made
         short = made.short
-        tried.clear()  # what is left out now may have been in the way
         alone -= 1
-        failed |= _of_no_influence(made, broken) if alone >= 0 else broken
+        failed |= _of_no_influence(broken, tried.held) if alone >= 0 else broken
+        tried.clear()  # what is left out now may have been in the way
 
 
 def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation], tried: Tried) -> Draft:
@@ -157,6 +157,11 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
         offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
         return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
 
+    def pools(ask: Ask) -> set[str]:
+        shop = packer.shop
+        offers = board.profiles[ask.profile].offers & shop.buyable & shop.holding(ask.needs)
+        return {shop.offers[n].pool.name for n in bits(offers)}
+
     def welcome(ask: Ask) -> bool:
         profile = board.profiles[ask.profile]
         offers = profile.offers & packer.shop.buyable
@@ -165,7 +170,14 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
         return bool(board.offers_specially(profile, offers) if profile.special and offers else offers)
 
     left = without_hopeless(
-        snapshot, placing.left, told, free, possible=possible, welcome=welcome, wakes=placing.wakes
+        snapshot,
+        placing.left,
+        told,
+        free,
+        possible=possible,
+        welcome=welcome,
+        pools=pools,
+        wakes=placing.wakes,
     )
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
@@ -222,10 +234,10 @@ def _for_a_gang(made: Draft, why: Explanation) -> str:
     )
 
 
-def _of_no_influence(made: Draft, broken: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """The first gang that fails and holds places, which others may come together with. Where none holds any, all of them:
-    what failed without a place stands in nobody's way."""
-    first = next((key for key in broken if made.seated.get(key)), None)
+def _of_no_influence(broken: Mapping[str, Explanation], held: Collection[str]) -> dict[str, Explanation]:
+    """The first gang that fails and held places, without which others may come together. Where none held any, all of
+    them: what failed without a place stood in nobody's way."""
+    first = next((key for key in broken if key in held), None)
     return {first: broken[first]} if first is not None else dict(broken)
 
 

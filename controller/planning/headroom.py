@@ -24,7 +24,7 @@ from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
 from controller.planning.drafting import Draft
 from controller.planning.limits import Tally
-from controller.planning.minimum import doubt, nothing_sold, right_sized
+from controller.planning.minimum import doubt, in_doubt, nothing_sold, right_sized
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
@@ -201,6 +201,7 @@ def _order(
     if hopeless is not None:
         found.told[pool.name] = hopeless
         return
+    one_at_a_time = in_doubt(snapshot, pool)
     every = [c for c in options if c.pool is pool and c.gpus]
     slots = max(1, pool.max - tally.of_pool[pool.name])
     mine, too_large = right_sized(snapshot, every, -(-lacking // slots))
@@ -249,3 +250,5 @@ def _order(
         found.launches.append(
             Launch(pool=pool.name, offer=chosen.offer, pods=(), reason=f"{words}: they are to be free")
         )
+        if one_at_a_time:
+            return

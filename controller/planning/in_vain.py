@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Explanation, Snapshot
+from controller.domain.plan import Explanation, InVain, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
 from controller.planning.another_try import Held, another_try
@@ -36,13 +36,16 @@ def without_hopeless(
     *,
     possible: Callable[[Ask], bool],
     welcome: Callable[[Ask], bool],
+    pools: Callable[[Ask], Collection[str]],
     wakes: list[float],
 ) -> list[Ask]:
-    """Drop pods for which machines were bought twice in vain, but for those that are tried again now.
+    """Drop pods for which machines were bought twice in vain, but for those that are tried again now. So too pods that come
+    later and could have such machines only: else each of them bought two more.
 
     `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all;
-    `welcome`: whether other pods, as they are now, let it onto a new one.
+    `welcome`: whether other pods, as they are now, let it onto a new one; `pools`: those that it could be bought from.
     """
+    doubted = {pool.name for pool in snapshot.policy.pools if in_doubt(snapshot.in_vain.get(pool.name))}
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
     stuck: dict[str, list[str]] = {}
@@ -52,7 +55,7 @@ def without_hopeless(
                 bought.setdefault(key, []).append(machine)
             elif is_stuck(machine):
                 stuck.setdefault(key, []).append(machine.name)
-    if not (bought or stuck or snapshot.disappointed or snapshot.given_up):
+    if not (bought or stuck or doubted or snapshot.disappointed or snapshot.given_up):
         return list(left)
     kept, held = set(), []
     for ask in left:
@@ -70,7 +73,11 @@ def without_hopeless(
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
-            kept.add(key)
+            could = frozenset(pools(ask)) if doubted else frozenset()
+            if could and could <= doubted:
+                held.append(_held_with_others(snapshot, ask, frozenset(given_up), could))
+            else:
+                kept.add(key)
         elif broken:
             told[key] = Explanation(
                 Reason.READY_DEADLINE,
@@ -89,6 +96,18 @@ def without_hopeless(
     if held:
         kept |= another_try(snapshot, held, possible, welcome, told, wakes)
     return [ask for ask in left if ask.pod.key in kept]
+
+
+def in_doubt(known: InVain | None) -> bool:
+    """Of what is known of a pool: whether its machines came to nothing often enough, and none became usable since."""
+    return known is not None and known.tries >= IN_VAIN
+
+
+def _held_with_others(snapshot: Snapshot, ask: Ask, names: frozenset[str], pools: frozenset[str]) -> Held:
+    worst = max(pools, key=lambda pool: (snapshot.in_vain[pool].tries, pool))
+    known = snapshot.in_vain[worst]
+    words = f"machines of pool {worst} did not become usable, {known.tries} times in a row"
+    return Held(ask, names, known.reason, words, pools)
 
 
 def is_stuck(machine: Machine) -> bool:

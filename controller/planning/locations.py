@@ -36,30 +36,32 @@ class Place(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Tried:
-    """What earlier drafts of the same plan came to, by gang."""
+    """What earlier drafts of the same plan came to, by gang, since one was left out last."""
 
     in_vain: dict[str, set[str]] = field(default_factory=dict)  # it did not come together there
-    crowded: set[tuple[str, str]] = field(
-        default_factory=set
-    )  # others got what it was expected to have there
+    crowded: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # so many got a seat there; others took the rest
+    held: set[str] = field(default_factory=set)  # had seats that others may have missed, and came to nothing
 
     def clear(self) -> None:
         self.in_vain.clear()
         self.crowded.clear()
+        self.held.clear()
 
     def heed(
         self, places: Mapping[str, Place], broken: Collection[str], seated: Mapping[str, int], *, more: bool
     ) -> bool:
         """Learn from a draft: how many pods of each gang got a seat. Returns whether the next one may be better."""
         again = False
+        self.held.update(key for key in broken if seated.get(key))
         for key, place in places.items():
             if key in broken:
                 self.in_vain.setdefault(key, set()).add(place.name)
                 again |= place.others
             elif more and place.others and seated.get(key, 0) < place.seats:
-                mark = (key, place.name)
-                again |= mark not in self.crowded
-                self.crowded.add(mark)
+                self.crowded[(key, place.name)] = seated.get(key, 0)
+                again = True
         return again
 
 
@@ -90,7 +92,7 @@ class Locations:
         self._kinds: dict[int, Ask] = {}
 
     def best_first(
-        self, gang: Gang, members: Sequence[Ask], crowded: Collection[tuple[str, str]]
+        self, gang: Gang, members: Sequence[Ask], crowded: Mapping[tuple[str, str], int]
     ) -> list[Place]:
         """Those where enough of them could have a place at all, the least price first; if there is none, the one that
         comes closest."""
@@ -98,7 +100,7 @@ class Locations:
         keys = {ask.pod.key for ask in members}
         found = []
         for name in sorted(self._rooms.keys() | self._options.keys()):
-            seated, bought = self._seats(name, members, keys, promised_only=(gang.key, name) in crowded)
+            seated, bought = self._seats(name, members, keys, crowded.get((gang.key, name), len(members)))
             rest = Counter(ask.kind for ask in members)
             rest.subtract(seated)
             price, missing = self._price(name, +rest)
@@ -112,9 +114,9 @@ class Locations:
         return good or [place for _, place in found[:1]]
 
     def _seats(
-        self, name: str, members: Sequence[Ask], keys: set[str], *, promised_only: bool
+        self, name: str, members: Sequence[Ask], keys: set[str], most: int
     ) -> tuple[Counter[int], int]:
-        """How many of each kind find a room, one after the other, and how many rooms were bought for them.
+        """How many of each kind find a room, one after the other, `most` in all; and how many rooms were bought for them.
 
         What is promised to others that wait is theirs. Pods with rules about each other have a room for themselves.
         """
@@ -124,12 +126,14 @@ class Locations:
         found: Counter[int] = Counter()
         mine = 0
         for ask in members:
+            if found.total() >= most:
+                break
             rooms = self._holding(ask.kind, name)
             while at[ask.kind] < len(rooms):
                 room = rooms[at[ask.kind]]
                 promised = set(room.machine.pods) & self._waiting if room.machine is not None else ()
                 ours = bool(promised and not keys.isdisjoint(promised))
-                open_to_it = ours or not (promised or promised_only)
+                open_to_it = ours or not promised
                 now = filled.get(id(room), room)
                 if open_to_it and id(room) not in closed and _holds(now, ask):
                     break

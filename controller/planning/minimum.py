@@ -49,7 +49,7 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
         if hopeless is not None:
             found.told[pool.name] = hopeless
             continue
-        if _known(snapshot, pool)[0] is not None:
+        if in_doubt(snapshot, pool):
             wanted = 1
         every = [c for c in options if c.pool is pool]
         mine, too_large = right_sized(snapshot, every)
@@ -103,6 +103,11 @@ def _known(snapshot: Snapshot, pool: Pool) -> tuple[InVain | None, bool]:
     return max(
         found, key=lambda one: one[0].last + pause_after(one[0].tries, snapshot), default=(None, False)
     )
+
+
+def in_doubt(snapshot: Snapshot, pool: Pool) -> bool:
+    """Whether one machine at a time is tried, where it is time for one at all."""
+    return _known(snapshot, pool)[0] is not None
 
 
 def doubt(
