@@ -69,9 +69,7 @@ class Machines:
             return
         kubelet = self.on[machine.id] = Kubelet(machine, machine.join)
         before = self.silent.get(machine.join.node)
-        if (
-            before is not None and before.machine.id == machine.id
-        ):  # switched off meanwhile; its disk remembers
+        if before is not None and before.machine.id == machine.id:  # it was off; its disk remembers
             kubelet.node_uid, kubelet.was_ready = before.node_uid, before.was_ready
         self._later(kubelet, self.settings.boot, lambda: self._register(kubelet))
 
