@@ -137,9 +137,8 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
     gangs: Mapping[str, Gang] = found.gangs
     places: dict[str, Place] = {}
     if any(gang.one_location for gang in gangs.values()):
-        rooms = [*sites.ready, *sites.coming, *sites.draining]
         demand, gangs, places = in_one_location(
-            demand, gangs, snapshot.machines, rooms, options, packer.template, tally, tried
+            demand, gangs, snapshot.machines, sites, options, packer.template, tally, tried
         )
     watched = watched_labels((*demand, *(pod for pod in snapshot.pods if pod.node)))
     asking = asks(demand, declared, watched, gangs)

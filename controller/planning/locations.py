@@ -24,6 +24,7 @@ from controller.planning.gangs import Gang
 from controller.planning.limits import Tally
 from controller.planning.own import is_own
 from controller.planning.room import Room, how_many
+from controller.planning.sites import Sites
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -71,19 +72,19 @@ class Locations:
     def __init__(
         self,
         options: Sequence[Candidate],
-        rooms: Sequence[Room],
+        sites: Sites,
         template: Callable[[Candidate], Room],
         waiting: Iterable[Pod],
         tally: Tally,
     ) -> None:
-        """`rooms`: all that exist or are ordered anyway, in the order in which they are filled; `template`: what a machine
-        will look like."""
+        """`sites`: all that exists or is ordered anyway; `template`: what a machine will look like."""
         self._tally = tally
         self._template = template
         self._rooms: dict[str, list[Room]] = {}
         self._options: dict[str, list[Candidate]] = {}
-        for room in rooms:
+        for room in (*sites.ready, *sites.coming, *sites.draining):
             self._rooms.setdefault(zone_of(room.labels), []).append(room)
+        self._ready = {id(room) for room in sites.ready}
         for c in options:  # as their Nodes will tell: of a machine of one's own the settings may tell nothing
             self._options.setdefault(zone_of(template(c).labels), []).append(c)
         self._waiting = {pod.key for pod in waiting}
@@ -100,7 +101,9 @@ class Locations:
         keys = {ask.pod.key for ask in members}
         found = []
         for name in sorted(self._rooms.keys() | self._options.keys()):
-            seated, bought = self._seats(name, members, keys, crowded.get((gang.key, name), len(members)))
+            seated, bought, later = self._seats(
+                name, members, keys, crowded.get((gang.key, name), len(members))
+            )
             rest = Counter(ask.kind for ask in members)
             rest.subtract(seated)
             price, missing = self._price(name, +rest)
@@ -108,15 +111,16 @@ class Locations:
             rank = min((c.location_rank for c in here), default=0)
             enough = self._most(name, members) >= gang.needed
             place = Place(name, seated.total(), False)
-            found.append(((not enough, missing, price, -bought, rank, name), place))
+            found.append(((not enough, missing, price, -bought, later, rank, name), place))
         found.sort(key=lambda one: one[0])
         good = [place for (bad, *_), place in found if not bad]
         return good or [place for _, place in found[:1]]
 
     def _seats(
         self, name: str, members: Sequence[Ask], keys: set[str], most: int
-    ) -> tuple[Counter[int], int]:
-        """How many of each kind find a room, one after the other, `most` in all; and how many rooms were bought for them.
+    ) -> tuple[Counter[int], int, int]:
+        """How many of each kind find a room, one after the other, `most` in all; how many rooms were bought for them, and how
+        many pods would have to wait for theirs.
 
         What is promised to others that wait is theirs. Pods with rules about each other have a room for themselves.
         """
@@ -124,7 +128,7 @@ class Locations:
         closed: set[int] = set()
         at: Counter[int] = Counter()
         found: Counter[int] = Counter()
-        mine = 0
+        mine = later = 0
         for ask in members:
             if found.total() >= most:
                 break
@@ -141,11 +145,12 @@ class Locations:
             else:
                 continue
             mine += ours and id(room) not in filled
+            later += id(room) not in self._ready
             filled.setdefault(id(room), room.copy()).put(ask)
             if _rules(ask.pod.shape):
                 closed.add(id(room))
             found[ask.kind] += 1
-        return found, mine
+        return found, mine, later
 
     def _price(self, name: str, rest: Mapping[int, int]) -> tuple[Decimal, int]:
         """Pods that are alike share machines; others are paid for by themselves. And how many nothing is sold for."""
@@ -188,7 +193,7 @@ def in_one_location(
     demand: Sequence[Pod],
     gangs: Mapping[str, Gang],
     machines: Sequence[Machine],
-    rooms: Sequence[Room],
+    sites: Sites,
     options: Sequence[Candidate],
     template: Callable[[Candidate], Room],
     tally: Tally,
@@ -206,11 +211,12 @@ def in_one_location(
             members.setdefault(gang.key, []).append(pod)
     if not members:
         return list(demand), gangs, {}
-    shown = {room.machine.name: zone_of(room.labels) for room in rooms if room.machine is not None}
+    there = (*sites.ready, *sites.coming, *sites.draining)
+    shown = {room.machine.name: zone_of(room.labels) for room in there if room.machine is not None}
     asking = {
         ask.pod.key: ask for ask in asks([pod for pods in members.values() for pod in pods], frozenset())
     }
-    look = Locations(options, rooms, template, demand, tally)
+    look = Locations(options, sites, template, demand, tally)
     bound: dict[str, str] = {}
     free: dict[str, Place] = {}
     for key, pods in members.items():

@@ -122,6 +122,13 @@ def test_a_gang_whose_free_nodes_go_to_more_urgent_pods_gets_the_free_nodes_else
     assert codes(decided, "g") == FITS
 
 
+def test_a_gang_gets_free_nodes_before_a_machine_that_comes_and_has_room_for_it() -> None:
+    coming = machine(phase=Phase.BOOTING, intended_at=NOW - 20)
+    sold = offers(A1, locations=TWO)
+    decided = plan(world(offers=sold, machines=(coming,), nodes=(there("n", "FIN-02"),), pods=gang("g", 1)))
+    assert codes(decided, "g") == FITS
+
+
 # -- what is there counts
 
 
