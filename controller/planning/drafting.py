@@ -193,8 +193,10 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
 
 
 def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:
-    """Gangs of which fewer pods got a place than are of use, with the first thing that is missing."""
-    gangs = {gang.key: gang for gang in made.found.gangs.values() if gang.key not in failed}
+    """Gangs of which fewer pods got a place than are of use, the most urgent first, with the first thing that is missing."""
+    of_pod = made.found.gangs
+    in_turn = (of_pod[pod.key] for pod in made.found.pods if pod.key in of_pod)
+    gangs = {gang.key: gang for gang in in_turn if gang.key not in failed}
     if not gangs:
         return {}
     placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
