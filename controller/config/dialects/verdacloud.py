@@ -1,14 +1,11 @@
 """Verda's own provider inside cluster-autoscaler, and its forerunner under the name datacrunch.
 
-One JSON object with defaults and `groups` that override them; types and bounds stand in `--nodes`. Its script is a
-template with `{{.MasterIP}}` and the like, or is given the same values as variables, depending on the revision: both
-work here. Pods select its nodes by the label `verda.com/node-group`, so the nodes carry it.
+One JSON object with defaults and `groups` that override them; types and bounds stand in `--nodes`. Pods select its
+nodes by the label `verda.com/node-group`, so the nodes carry it.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,19 +13,11 @@ from controller.config.dialects.common import about_cpu, is_cpu
 from controller.config.dialects.datacrunch import bounds
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.nodes import Nodes, parse_all
-from controller.config.dialects.scripts import decoded, look_through
+from controller.config.dialects.verdacloud_script import JOIN, script
 from controller.config.sources import Tree
 from controller.config.values import Path
 
 NODE_GROUP = "verda.com/node-group"
-VARIABLES = {
-    "MasterIP": "MASTER_IP",
-    "MasterPort": "MASTER_PORT",
-    "JoinToken": "JOIN_TOKEN",
-    "JoinHashFull": "JOIN_HASH_FULL",
-}
-_FIELD = re.compile(r"\{\{-?\s*\.([A-Za-z][A-Za-z0-9_]*)\s*-?\}\}")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MARKETS = {"PAY_AS_YOU_GO": "on_demand_only", "SPOT": "spot_only", "LONG_TERM": "", "": "on_demand_only"}
 _TOP = (
     "image", "sshKeyIDs", "billingConfig", "availableLocations", "osVolumeSize", "labels", "taints", "startupScript",
@@ -36,14 +25,13 @@ _TOP = (
 )  # fmt: skip
 _GROUP = ("labels", "taints", "billingConfig", "osVolumeSize", "availableLocations", "additionalVolumes")
 _SMALLEST = 50
-_JOIN = "startup-script"
 
 
 def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping[str, str]) -> None:
     top = Given(draft, tree.data, tree.places)
     groups = top.part("groups", "a map of groups by name")
     images = top.part("image", "a map with gpu and cpu")
-    _script(draft, top, environ)
+    script(draft, top, environ)
     named = groups.data if groups is not None else {}
     used = set()
     for n, flag in enumerate(parse_all(draft, nodes, region=False, groups=named)):
@@ -94,7 +82,7 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     _market(draft, at, top, group)
     _labels(draft, at, flag, top, group)
     _taints(draft, at, top, group)
-    draft.put((*at, "join"), _JOIN, top.where("startupScript"), "startupScript")
+    draft.put((*at, "join"), JOIN, top.where("startupScript"), "startupScript")
     for given in (top, group):
         if given is not None and given.get("additionalVolumes"):
             draft.warn(
@@ -201,57 +189,3 @@ def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
         ]
     if found:
         draft.put((*at, "taints"), found, last.where("taints"), last.theirs("taints"))
-
-
-def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
-    """What is written into the script. Whatever were left out would be missed on a machine that is paid for."""
-    found: dict[str, str] = {}
-    for key, value in inline.data.items() if inline is not None else ():
-        if inline is None or value in (None, ""):
-            continue
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(text, str):
-            draft.wrong(inline.theirs(key), "***", "a text", inline.where(key))
-        elif not _VARIABLE.fullmatch(key.upper()):
-            draft.wrong(
-                inline.theirs(key),
-                "***",
-                "the name of a variable of letters, digits and _",
-                inline.where(key),
-            )
-        found[key.upper()] = str(text)
-    return found
-
-
-def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
-    where, theirs = top.where("startupScript"), "startupScript"
-    inline = top.part("startupScriptEnv") if top.has("startupScriptEnv") else None
-    if not top.has("startupScript"):
-        draft.wrong(theirs, None, "a script in base64, because it is required", top.where())
-        return
-    script = decoded(top.get("startupScript"))
-    if script is None:
-        draft.wrong(theirs, "***", "a script in base64", where)
-        return
-    look_through(draft, script, where, theirs, environ)
-    asked = {VARIABLES[name] for name in _FIELD.findall(script) if name in VARIABLES}
-    fixed = _fixed(draft, inline)
-    for name in sorted(asked):
-        if not environ.get(name, "").strip() and name not in fixed:
-            draft.wrong("", None, "a value, because the startup script asks for it", name)
-    for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
-        draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
-    script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)
-    if fixed:
-        head, _, rest = script.partition("\n")
-        lines = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())]
-        begins = head.startswith("#!")
-        script = "\n".join([*([head] if begins else []), *lines, rest if begins else script])
-        for key, value in fixed.items():
-            script = script.replace(f"{{{{ .{key} }}}}", value)
-    note = "was in base64; uploaded for each machine, marked as ours and deleted after the join"
-    draft.put(("join", _JOIN, "script"), script, where, theirs, note)
-    wanted = [name for name in VARIABLES.values() if environ.get(name, "").strip() and name not in fixed]
-    if wanted:
-        note = "variables of the controller that the script gets"
-        draft.put(("join", _JOIN, "variables"), wanted, where, theirs, note)
