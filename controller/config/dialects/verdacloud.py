@@ -32,6 +32,8 @@ def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping
     groups = top.part("groups", "a map of groups by name")
     images = top.part("image", "a map with gpu and cpu")
     script(draft, top, environ)
+    if top.get("sshKeyIDs") in (None, []):
+        _required(draft, top, "sshKeyIDs", "a list of at least one key")
     named = groups.data if groups is not None else {}
     used = set()
     for n, flag in enumerate(parse_all(draft, nodes, region=False, groups=named)):
@@ -76,8 +78,8 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
         draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
-    elif draft.tree.get((*at, "locations")) is None:
-        draft.wrong("availableLocations", None, "a list of locations, because it is required", top.where())
+    elif draft.tree.get((*at, "locations")) in (None, []):
+        _required(draft, top, "availableLocations", "a list of at least one location")
     _disk(draft, at, top, group)
     _market(draft, at, top, group)
     _labels(draft, at, flag, top, group)
@@ -94,6 +96,12 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
         group.leftover(_GROUP)
     else:
         about_cpu(draft, top, flag.kind, draft.tree.get((*at, "labels")))
+
+
+def _required(draft: Draft, top: Given, key: str, what: str) -> None:
+    """To us both may be empty and mean any or none; who comes from there has never had such a configuration."""
+    value, where = ("[]", top.where(key)) if top.get(key) == [] else (None, top.where())
+    draft.wrong(key, value, f"{what}, because it is required", where)
 
 
 def _over(draft: Draft, key: str, to: Path, top: Given, group: Given | None) -> None:
