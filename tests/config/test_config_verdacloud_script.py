@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.config.dialects.assignments import is_empty, rewrite
-from controller.domain.startup_scripts import IDENTITY
+from controller.domain.startup_scripts import GIVEN, IDENTITY
 from controller.join.own import given, own_script
 from tests.config.foreign import in_base64, problems, read
 from tests.config.test_config_dialects import ONE_VM, verdacloud
@@ -70,9 +70,12 @@ def test_a_name_in_lower_case_is_meant_in_both_cases() -> None:
     assert run(script) == ["1.32 1.32"]
 
 
+def test_what_every_script_is_given_is_known_by_name() -> None:
+    assert set(GIVEN) == set(given(JOINING, {}))
+
+
 @pytest.mark.parametrize("name", IDENTITY)
 def test_a_script_does_not_empty_what_says_who_its_machine_is(name: str) -> None:
-    assert name in given(JOINING, {})
     (printed,) = run(script_of(f'#!/bin/bash\nset -u\n{name}=""\necho "{name}=${name}"\n'))
     assert printed == f"{name}={given(JOINING, {})[name]}"
 
@@ -134,6 +137,59 @@ def test_an_identity_for_all_machines_is_told_to_have_no_effect() -> None:
 )  # fmt: skip
 def test_an_assignment_is_written_over_and_nothing_that_stands_beside_it(line: str, made: str) -> None:
     assert rewrite(line, lambda name, _: "new" if name in ("A", "B") else None) == made
+
+
+def template(body: str) -> dict[str, str]:
+    return verdacloud(startupScript=in_base64(f"#!/bin/sh\nset -eu\njoin {{{{.MasterIP}}}}\n{body}\n"))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("join {{.Mastr}}", ["{{.Mastr}}", "one of MasterIP", "did you mean MasterIP?"]),
+        ("join {{ .Whatever }}", ["{{.Whatever}}", "one of MasterIP"]),
+        ('{{ .JoinToken | printf "%s" }}', ["line 4", "{{.Name}} with one of MasterIP"]),
+        ("\n{{if .JoinToken}}x{{else}}{{/* a\ncomment */}}y{{end}}", ["line 5"]),
+        ("{{ range .Items }}", ["line 4"]),
+        ("{{-.JoinToken}}", ["line 4"]),
+        ("{{ .JoinToken", ["line 4"]),
+        ('{{ "secret\\q" }}', ["line 4"]),
+    ],
+)
+def test_a_template_that_could_not_be_filled_in_is_an_error(body: str, words: list[str]) -> None:
+    found = problems(None, template(body), ONE_VM)
+    lines = [line for line in found if all(word in line for word in words)]
+    assert lines, found
+    assert all(line.startswith("VERDA_CLUSTER_CONFIG:1: startupScript") for line in found)
+    assert "secret" not in str(found)
+
+
+def test_a_misspelt_name_is_an_error_also_where_no_other_is_there() -> None:
+    (line,) = problems(None, verdacloud(startupScript=in_base64("#!/bin/sh\njoin {{.MasterIp}}\n")), ONE_VM)
+    assert line.endswith("did you mean MasterIP?")
+
+
+def test_a_template_may_have_trim_markers_comments_quoted_texts_and_our_own_variables() -> None:
+    body = "echo '{{- .JoinToken -}}\n{{/* of the\nkind */}}  {{ \"{{\" }}.State{{`}}`}} {{ .NODE_NAME }}'"
+    loaded = read(None, template(body), ONE_VM)
+    assert not [line for line in loaded.warnings if "startupScript" in line]
+    assert script_of("{{.MasterIP}}\n" + body, environ=VERDACLOUD_JOIN) == (
+        "{{ .MASTER_IP }}\necho '{{ .JOIN_TOKEN }}  {{.State}} {{ .NODE_NAME }}'"
+    )
+
+
+def test_double_braces_of_a_script_that_is_no_template_are_its_own_business() -> None:
+    body = "#!/bin/sh\ndocker ps --format '{{.Names}}' '{{ range .Items }}' {{ .PROVIDER_ID }} {{\n"
+    env = verdacloud(startupScript=in_base64(body))
+    told = [line for line in read(None, env, ONE_VM).warnings if "startupScript" in line]
+    assert ["{{.Names}}" in line for line in told] == [True]
+    assert script_of(body) == body
+
+
+def test_trim_markers_beside_a_variable_of_ours_take_the_blanks_away() -> None:
+    assert run("#!/bin/sh\necho 'a \n{{- .JOIN_TOKEN -}} \n b|{{- .OTHER -}} |'\n", {"JOIN_TOKEN": "t"}) == [
+        "atb|{{- .OTHER -}} |"
+    ]
 
 
 def test_only_what_is_nothing_is_empty() -> None:

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 
 from controller.config.dialects.assignments import is_empty, rewrite
 from controller.config.dialects.draft import Draft, Given
+from controller.config.dialects.gotemplate import convert, fields
 from controller.config.dialects.scripts import decoded, look_through
-from controller.domain.startup_scripts import IDENTITY, is_shell
+from controller.config.paths import suggestion
+from controller.domain.startup_scripts import GIVEN, IDENTITY, fill_in, is_shell
 
 JOIN = "startup-script"
 VARIABLES = {
@@ -22,7 +24,8 @@ VARIABLES = {
     "JoinToken": "JOIN_TOKEN",
     "JoinHashFull": "JOIN_HASH_FULL",
 }
-_FIELD = re.compile(r"\{\{-?\s*\.([A-Za-z][A-Za-z0-9_]*)\s*-?\}\}")
+# That a script is a template; of any other the double braces are its own business.
+_TEMPLATE = re.compile(rf"\{{\{{[^}}]{{0,200}}\.(?:{'|'.join(VARIABLES)})\b")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _ALWAYS = ("PROVIDER_ID", "LABELS")  # which that revision wrote over whatever stood there
 
@@ -40,14 +43,11 @@ def script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     look_through(draft, text, where, theirs, environ)
     fixed = _fixed(draft, inline)
-    asked = {VARIABLES[name] for name in _FIELD.findall(text) if name in VARIABLES}
-    for name in sorted(asked):
-        if not environ.get(name, "").strip() and name not in fixed:
-            draft.wrong("", None, "a value, because the startup script asks for it", name)
-    for name in sorted(set(_FIELD.findall(text)) - set(VARIABLES)):
-        draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
-    text = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], text)
     wanted = [name for name in VARIABLES.values() if environ.get(name, "").strip() and name not in fixed]
+    asked = {VARIABLES.get(name, name) for name in fields(text)} & set(VARIABLES.values())
+    for name in sorted(asked - {*fixed, *wanted}):
+        draft.wrong("", None, "a value, because the startup script asks for it", name)
+    text = _rendered(draft, text, where, {*GIVEN, *fixed, *VARIABLES.values()})
     empty: set[str] = set()
     text = _filled(text, fixed, wanted, empty, rewrites=inline is not None)
     for name in (key.upper() for key in (inline.data if inline is not None else ())):
@@ -62,6 +62,31 @@ def script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
     if wanted:
         note = "variables of the controller that the script gets"
         draft.put(("join", JOIN, "variables"), wanted, where, theirs, note)
+
+
+def _rendered(draft: Draft, text: str, where: str, ours: set[str]) -> str:
+    """The template with our names; what its provider could not have filled in is told before a machine is bought."""
+    names = VARIABLES | {name: name for name in ours}
+    is_template = _TEMPLATE.search(text) is not None
+    made, unknown, others = convert(text, names)
+    for name in sorted(set(unknown) if is_template else set(fields(text)) - set(names)):
+        hint = suggestion(name, VARIABLES)
+        if is_template or hint:
+            expected = f"one of {', '.join(VARIABLES)} in double braces{hint}"
+            draft.wrong("startupScript", f"{{{{.{name}}}}}", expected, where)
+        else:
+            draft.warn(
+                where,
+                "startupScript",
+                f"{{{{.{name}}}}} is no variable of a startup script and stays as it is",
+            )
+    for line in sorted(set(others)) if is_template else ():
+        expected = (
+            f"{{{{.Name}}}} with one of {', '.join(VARIABLES)}, a comment or a quoted text in double braces, and nothing "
+            f"else; line {line} of the script has something else"
+        )
+        draft.wrong("startupScript", None, expected, where)
+    return made if is_template else text
 
 
 def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
@@ -110,8 +135,7 @@ def _filled(
         return None
 
     text = rewrite(text, value_of)
-    for key, value in fixed.items():
-        text = text.replace(f"{{{{ .{key} }}}}", value)
+    text = fill_in(text, fixed)
     exports = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())] if shell else []
     head, _, rest = text.partition("\n")
     begins = head.startswith("#!")
