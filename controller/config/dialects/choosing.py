@@ -81,6 +81,7 @@ def translate(
     draft = Draft(chosen, problems=problems, warnings=warnings)
     if source is not None:
         draft.files = [source.where] if source.file else []
+        draft.empty = "" if tree.data else source.where
     if chosen == NATIVE:
         draft.tree = tree
         return draft
