@@ -66,10 +66,14 @@ class Tree:
                 problem = _grow(spot, part)
                 if problem:
                     return problem
-            below = spot[part] if isinstance(part, int) else spot.get(part)
+                below = spot[part]
+            else:
+                below = spot.get(part)
             if not isinstance(below, dict | list):
                 below = [] if isinstance(path[n + 1], int) else {}
                 spot[part] = below
+            if not below:
+                self.places.where.setdefault(path[: n + 1], where)  # of what it goes on lacking
             if isinstance(below, list) != isinstance(path[n + 1], int):
                 return f"a {'list' if isinstance(path[n + 1], int) else 'map'} at {show_path(path[: n + 1])}"
             spot = below
