@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
 from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
-from tests.loop.predecessors import CA_VERDA, VERDACLOUD_JOIN
+from tests.loop.predecessors import CA_VERDA, VERDACLOUD, VERDACLOUD_JOIN
 
 
 def groups(**prices: Any) -> str:
@@ -179,6 +180,39 @@ def test_two_taints_with_one_key_and_two_effects_both_stay() -> None:
     own = {"gpu-workers": {"taints": [{"key": "x", "value": "own", "effect": "NoSchedule"}]}}
     (pool,) = read(None, verdacloud(taints=taints, groups=own), ONE_VM).settings.pools
     assert [(taint.key, taint.value) for taint in pool.taints] == [("x", "own")]
+
+
+def lines(**changes: Any) -> dict[str, str]:
+    """With a line for every value, as in a file."""
+    config = {key: value for key, value in (VERDACLOUD | changes).items() if value is not None}
+    return {"VERDA_CLUSTER_CONFIG": in_base64(json.dumps(config, indent=1))} | VERDACLOUD_JOIN
+
+
+@pytest.mark.parametrize(
+    ("key", "all_have", "own", "blamed"),
+    [
+        ("taints", {"key": "a b", "effect": "NoSchedule"}, {"key": "x", "effect": "NoSchedule"}, "{}[0].key = a b"),
+        ("taints", {"key": "x", "effect": "NoSchedule"}, {"key": "a b", "effect": "NoSchedule"}, "groups.gpu-workers.{}[0].key"),
+        ("labels", "a b=c", "x=y", "{}[0] (a b) = c"),
+        ("labels", "x=y", "a b=c", "groups.gpu-workers.{}[0] (a b) = c"),
+    ],
+)  # fmt: skip
+def test_of_merged_labels_and_taints_the_one_that_is_wrong_is_blamed(
+    key: str, all_have: Any, own: Any, blamed: str
+) -> None:
+    environ = lines(**{key: [all_have], "groups": {"gpu-workers": {key: [own]}, "other": {}}})
+    other = "--nodes=0:1:1A6000.10V:other"
+    (line,) = problems(None, environ, ONE_VM if "groups" in blamed else (*ONE_VM, other))
+    place, _, said = line.partition(": ")
+    assert said.startswith(blamed.format(key))
+    text = base64.b64decode(environ["VERDA_CLUSTER_CONFIG"]).decode().splitlines()
+    number = int(place.rpartition(":")[2])
+    assert "a b" in text[number if key == "taints" else number - 1]  # a taint begins with its bracket
+
+
+def test_a_label_that_is_none_is_told_with_its_place() -> None:
+    found = read(None, lines(labels=["a=b", "gpu"]), ONE_VM).warnings
+    assert [line for line in found if "labels[1]: is not key=value and is left out" in line]
 
 
 def test_choices_are_listed_without_the_empty_one() -> None:

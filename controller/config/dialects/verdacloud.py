@@ -150,34 +150,39 @@ def _market(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
 def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None) -> None:
     """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here."""
     found: dict[str, Any] = {NODE_GROUP: flag.group}
+    stands: dict[str, tuple[Given, Path]] = {}
     for given in (top, group):
         rows = given.get("labels") if given is not None else None
         if given is None or rows is None:
             continue
         if isinstance(rows, Mapping):
             found |= rows
+            stands |= {key: (given, ("labels", key)) for key in rows}
             continue
         if not isinstance(rows, list):
             draft.problems.append(
                 given.places.problem((*given.path, "labels"), rows, 'a list of "key=value"')
             )
             continue
-        for row in rows:
+        for n, row in enumerate(rows):
             key, sign, value = row.partition("=") if isinstance(row, str) else ("", "", "")
             if sign:
                 found[key] = value
+                stands[key] = given, ("labels", n)
             else:
-                draft.warn(
-                    given.where("labels"), given.theirs("labels"), "an entry is not key=value and is left out"
-                )
+                where, theirs = given.stands(("labels", n))
+                draft.warn(where, theirs, "is not key=value and is left out")
     given = group if group is not None and group.get("labels") else top
     note = f"{NODE_GROUP} is what pods select the nodes of this provider by"
     draft.put((*at, "labels"), found, given.where("labels"), given.theirs("labels"), note)
+    for key, (given, below) in stands.items():
+        where, theirs = given.stands(below)
+        draft.stands((*at, "labels", key), where, theirs if key in below else f"{theirs} ({key})")
 
 
 def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
     """Of two with one key that of the group wins; one list may have a key twice, with two effects."""
-    found: list[Any] = []
+    found: list[tuple[Any, tuple[str, str]]] = []
     last = top
     for given in (top, group):
         rows = given.get("taints") if given is not None else None
@@ -188,12 +193,12 @@ def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
             continue
         last = given if rows else last
         keys = [row["key"] for row in rows if isinstance(row, Mapping) and "key" in row]
-        found = [row for row in found if not isinstance(row, Mapping) or row.get("key") not in keys]
-        found += [
-            {key: value for key, value in row.items() if key != "timeAdded"}
-            if isinstance(row, Mapping)
-            else row
-            for row in rows
-        ]
+        found = [pair for pair in found if not isinstance(pair[0], Mapping) or pair[0].get("key") not in keys]
+        for n, row in enumerate(rows):
+            if isinstance(row, Mapping):
+                row = {key: value for key, value in row.items() if key != "timeAdded"}
+            found.append((row, given.stands(("taints", n))))
     if found:
-        draft.put((*at, "taints"), found, last.where("taints"), last.theirs("taints"))
+        draft.put((*at, "taints"), [row for row, _ in found], last.where("taints"), last.theirs("taints"))
+    for n, (_, stands) in enumerate(found):
+        draft.stands((*at, "taints", n), *stands)
