@@ -215,6 +215,22 @@ def test_a_label_that_is_none_is_told_with_its_place() -> None:
     assert [line for line in found if "labels[1]: is not key=value and is left out" in line]
 
 
+def test_labels_of_the_forerunner_are_taken_by_the_kind_of_the_machine() -> None:
+    labels = {"gpu": {"node-type": "gpu", "workload": "ml"}, "cpu": {"node-type": "cpu"}}
+    flags = (
+        "--cloud-provider=datacrunch",
+        "--nodes=0:5:1A6000.10V:FIN-01:a",
+        "--nodes=1:2:CPU.4V.16G:FIN-01:b",
+    )
+    pools = read(None, lines(labels=labels, availableLocations=None, groups=None), flags).settings.pools
+    assert [pool.labels for pool in pools] == [
+        {"verda.com/node-group": "a", "node-type": "gpu", "workload": "ml"},
+        {"verda.com/node-group": "b", "node-type": "cpu"},
+    ]
+    (line,) = problems(None, lines(labels=labels | {"gpu": {"a b": "c"}}, groups=None), ONE_VM)
+    assert 'labels.gpu["a b"] = c' in line
+
+
 def test_choices_are_listed_without_the_empty_one() -> None:
     (line,) = problems(None, verdacloud(billingConfig={"contract": "spot"}, groups={}), ONE_VM)
     assert line.endswith("one of PAY_AS_YOU_GO, SPOT, LONG_TERM")

@@ -148,7 +148,10 @@ def _market(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
 
 
 def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None) -> None:
-    """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here."""
+    """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here.
+
+    A revision of the forerunner had two maps, for machines with GPUs and for those without.
+    """
     found: dict[str, Any] = {NODE_GROUP: flag.group}
     stands: dict[str, tuple[Given, Path]] = {}
     for given in (top, group):
@@ -156,8 +159,16 @@ def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None
         if given is None or rows is None:
             continue
         if isinstance(rows, Mapping):
+            below: Path = ("labels",)
+            if (
+                rows
+                and set(rows) <= {"gpu", "cpu"}
+                and all(isinstance(part, Mapping) for part in rows.values())
+            ):
+                kind = "cpu" if is_cpu(flag.kind) else "gpu"
+                below, rows = (*below, kind), rows.get(kind, {})
             found |= rows
-            stands |= {key: (given, ("labels", key)) for key in rows}
+            stands |= {key: (given, (*below, key)) for key in rows}
             continue
         if not isinstance(rows, list):
             draft.problems.append(
