@@ -7,6 +7,7 @@ group is an error that names its variables: the original leaves such a machine o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
@@ -20,6 +21,7 @@ from controller.config.sources import Tree, from_text
 from controller.config.switching import SwitchedMachine
 from controller.config.values import Path
 
+_ZEROS = re.compile(r"^\+?0+(?=[0-9])")
 MACHINE, POOL = "GPU_COUNT", "INSTANCE_TYPES"
 _KINDS: dict[str, tuple[str, type[BaseModel]]] = {
     MACHINE: ("machines", SwitchedMachine),
@@ -119,7 +121,8 @@ def _group(
         if what is None:
             continue
         try:
-            value = from_text(text, what)
+            # As the original reads it; in a file a number like 010 means eight to some and ten to others.
+            value = from_text(_ZEROS.sub("", text) if name == MACHINE else text, what)
         except ValueError as error:
             shown = tree.places.problem(path, text, str(error))
             problems.append(Problem(shown.key, shown.value, shown.expected, f"{prefix}_{name}"))
