@@ -95,6 +95,8 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         ("webhooks: {p: {auth: {hmac: {key: {file: /a}, header: idempotency-key}}}}", "auth.hmac.header = ***: expected another header: idempotency_header"),
         ("webhooks: {p: {auth: {hmac: {key: {file: /a}, timestamp_header: x-signature-256}}}}", "expected another header: auth.hmac.header is sent"),
         ("webhooks: {p: {auth: {bearer: {file: /a}, header: {name: authorization, value: {file: /a}}}}}", "expected another header: auth.bearer is sent"),
+        ("webhooks: {p: {auth: {hmac: {key: {file: hunter2-hunter2}}}}}", "webhooks.p.auth.hmac.key.file = ***: expected the whole path"),
+        ("webhooks: {p: {auth: {bearer: {file: power.token}}}}", "webhooks.p.auth.bearer.file = power.token: expected the whole path"),
         ("webhooks: {p: {headers: {X-Key: 7}}}", "webhooks.p.headers.X-Key = ***"),
         ("webhooks: {p: {body: '${nme}'}}", "expected only the placeholders ${action}, ${gpus}, ${id}, ${machine}"),
         ("webhooks: {p: {success: [299-200]}}", "webhooks.p.success[0] = 299-200: expected a status code such as 202"),
