@@ -17,7 +17,6 @@ from controller.config.values import (
     Path,
     SomeTime,
     Text,
-    matching,
     parse_text,
     several,
     whole,
@@ -28,6 +27,8 @@ PLACEHOLDERS = frozenset({"machine", "action", "gpus", "id"})
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _CODES = re.compile(r"([1-5][0-9]{2})(?:-([1-5][0-9]{2}))?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OF_THE_CALL = ("host", "content-length", "transfer-encoding", "connection")
+_ANOTHER = "another header: this one follows from the call itself"
 _LONGEST_BODY = 65_536
 
 
@@ -59,8 +60,8 @@ def _parse_headers(value: Any) -> dict[str, str]:
             problems.append(
                 ((str(name),), "***", "no credentials here: name a Secret or a file under auth instead")
             )
-        elif str(name).lower() in ("host", "content-length", "transfer-encoding", "connection"):
-            problems.append(((str(name),), text, "another header: this one follows from the call itself"))
+        elif str(name).lower() in _OF_THE_CALL:
+            problems.append(((str(name),), text, _ANOTHER))
         elif str(name).lower() == "content-type":
             problems.append(((str(name),), text, "content_type beside headers, which says what the body is"))
         elif not isinstance(text, str) or not text.isprintable() or not text.isascii():
@@ -107,9 +108,16 @@ def _file_path(value: Any) -> str:
     return text
 
 
-HeaderName = Annotated[
-    str, matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", "the name of an HTTP header, such as X-Api-Key")
-]
+def _header_name(value: Any) -> str:
+    text = parse_text(value)
+    if not _HEADER.fullmatch(text):
+        raise wrong("the name of an HTTP header, such as X-Api-Key")
+    if text.lower() in _OF_THE_CALL:
+        raise wrong(_ANOTHER)
+    return text
+
+
+HeaderName = Annotated[str, PlainValidator(_header_name)]
 Words = Annotated[tuple[str, ...], PlainValidator(_words), PlainSerializer(list, when_used="json")]
 
 
