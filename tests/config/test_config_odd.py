@@ -231,6 +231,16 @@ def test_labels_of_the_forerunner_are_taken_by_the_kind_of_the_machine() -> None
     assert 'labels.gpu["a b"] = c' in line
 
 
+def test_a_name_of_a_file_that_is_none_is_told_beside_another(tmp_path: Path) -> None:
+    """As one that came out of a broken variable."""
+    file = tmp_path / "config.json"
+    file.write_text("{}")
+    environ = {"VERDA_CLUSTER_CONFIG_FILE": str(file)}
+    assert problems(None, environ, (*ONE_VM, "--cloud-config=/a\0b")) == [
+        "--cloud-config: expected the name of a file"
+    ]
+
+
 def test_choices_are_listed_without_the_empty_one() -> None:
     (line,) = problems(None, verdacloud(billingConfig={"contract": "spot"}, groups={}), ONE_VM)
     assert line.endswith("one of PAY_AS_YOU_GO, SPOT, LONG_TERM")

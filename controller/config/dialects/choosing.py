@@ -128,7 +128,10 @@ def _sources(file: str | None, text: str | None, environ: Mapping[str, str], fla
 
 
 def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # a name with a NUL in it; reading it tells that
+        return False
 
 
 def _unpacked(name: str, value: str) -> str:
