@@ -442,6 +442,18 @@ def test_a_minimum_that_is_bought_from_now_on_is_told(name: str) -> None:
     assert any("driver externalgrpc" in line for line in loaded.warnings) is (name == "ca-verda")
 
 
+@pytest.mark.parametrize("flag", ["--enforce-node-group-min-size", "--enforce-node-group-min-size=true"])
+def test_a_minimum_that_was_bought_before_is_not_told(flag: str) -> None:
+    flags = ("--cloud-provider=datacrunch", "--nodes=1:3:1A100.22V:FIN-01:gpu-nodes")
+    words = "machines are kept from the start on"
+    assert any(words in line for line in read(None, datacrunch(), flags).warnings)
+    assert any(
+        words in line
+        for line in read(None, datacrunch(), (*flags, f"{flag.partition('=')[0]}=false")).warnings
+    )
+    assert not any(words in line for line in read(None, datacrunch(), (*flags, flag)).warnings)
+
+
 def test_without_scale_down_machines_of_groups_that_are_gone_stay_as_well() -> None:
     """Their pools cannot say so any more."""
     text, environ, flags = DOCUMENTED["datacrunch"]

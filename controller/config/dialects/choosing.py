@@ -78,7 +78,7 @@ def translate(
     tree, problems, warnings = _read(source)
     chosen = _chosen(dialect, source, tree, flags)
     _no_flags_of_another(chosen, source, tree, flags)
-    draft = Draft(chosen, problems=problems, warnings=warnings)
+    draft = Draft(chosen, problems=problems, warnings=warnings, fills_min=flags.fills_min)
     if source is not None:
         draft.files = [source.where] if source.file else []
         draft.empty = "" if tree.data else source.where

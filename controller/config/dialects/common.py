@@ -49,7 +49,7 @@ def is_cpu(kind: Any) -> bool:
 def about_min(draft: Draft, least: Any, where: str, theirs: str, *, served: bool = False) -> None:
     """`served`: cluster-autoscaler may go on deciding, through the same command."""
     count = attempt(parse_whole, least)
-    if count:
+    if count and not draft.fills_min:
         draft.warn(
             where,
             theirs,

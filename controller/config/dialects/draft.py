@@ -33,6 +33,7 @@ class Draft:
     prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of its hostnames -> its groups
     files: list[str] = field(default_factory=list)  # that were read beside the settings file
     environ: dict[str, str] = field(default_factory=dict)  # what it adds to the environment
+    fills_min: bool = False  # as the flags say that it did already
     empty: str = ""  # the configuration that was found and says nothing
 
     def put(self, path: Path, value: Any, where: str, theirs: str, note: str = "") -> None:
