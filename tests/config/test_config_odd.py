@@ -12,6 +12,7 @@ import pytest
 
 from controller.config.dialects.convert import as_yaml
 from controller.config.dialects.dotenv import parse_dotenv
+from controller.config.dialects.flags import parse_flags
 from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
@@ -239,6 +240,14 @@ def test_a_name_of_a_file_that_is_none_is_told_beside_another(tmp_path: Path) ->
     assert problems(None, environ, (*ONE_VM, "--cloud-config=/a\0b")) == [
         "--cloud-config: expected the name of a file"
     ]
+
+
+def test_a_converted_configuration_names_what_stays_on_the_command_line() -> None:
+    flags = (*ONE_NODE, "--address=:8085", "--kubeconfig=/etc/my config", "--v=5")
+    text = as_yaml(read(None, datacrunch(), flags), parse_flags(flags))
+    (line,) = [line for line in text.splitlines() if "command line of run" in line]
+    assert line.endswith(": --listen=:8085 --kubeconfig='/etc/my config' --log-level=debug")
+    assert "command line of run" not in as_yaml(read(None, datacrunch(), ONE_NODE), parse_flags(ONE_NODE))
 
 
 def test_choices_are_listed_without_the_empty_one() -> None:
