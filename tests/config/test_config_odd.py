@@ -250,6 +250,21 @@ def test_a_converted_configuration_names_what_stays_on_the_command_line() -> Non
     assert "command line of run" not in as_yaml(read(None, datacrunch(), ONE_NODE), parse_flags(ONE_NODE))
 
 
+def test_a_disk_of_nothing_is_what_a_missing_key_is_to_the_go_provider() -> None:
+    none, zero = (read(None, datacrunch(disk_size_gb=size), ONE_NODE).settings.pools for size in (None, 0))
+    assert none == zero
+    assert problems(None, datacrunch(disk_size_gb=False), ONE_NODE)
+
+
+@pytest.mark.parametrize("time", [None, "2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize("flags", [ONE_NODE, ONE_VM])
+def test_taints_may_be_written_as_kubernetes_shows_them(flags: tuple[str, ...], time: str | None) -> None:
+    taints = [{"key": "a", "effect": "NoSchedule", "timeAdded": time}]
+    environ = datacrunch(taints=taints) if flags is ONE_NODE else verdacloud(taints=taints, groups={})
+    (pool,) = read(None, environ, flags).settings.pools
+    assert [(taint.key, taint.effect) for taint in pool.taints] == [("a", "NoSchedule")]
+
+
 def test_choices_are_listed_without_the_empty_one() -> None:
     (line,) = problems(None, verdacloud(billingConfig={"contract": "spot"}, groups={}), ONE_VM)
     assert line.endswith("one of PAY_AS_YOU_GO, SPOT, LONG_TERM")

@@ -74,3 +74,15 @@ def about_cpu(draft: Draft, given: Given, kind: Any, labels: Any) -> None:
                 f"{given.theirs('labels')}: {key}",
                 "a GPU label on machines without GPUs attracts pods that can never run there: take it out",
             )
+
+
+def without_times(taints: Any) -> Any:
+    """Taints as Kubernetes shows them have a `timeAdded`, which says nothing of a machine to come."""
+    if not isinstance(taints, list):
+        return taints
+    return [
+        {key: value for key, value in taint.items() if key != "timeAdded"}
+        if isinstance(taint, Mapping)
+        else taint
+        for taint in taints
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.config.dialects.common import about_cpu, is_cpu
+from controller.config.dialects.common import about_cpu, is_cpu, without_times
 from controller.config.dialects.datacrunch import bounds
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.nodes import Nodes, parse_all
@@ -205,10 +205,7 @@ def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
         last = given if rows else last
         keys = [row["key"] for row in rows if isinstance(row, Mapping) and "key" in row]
         found = [pair for pair in found if not isinstance(pair[0], Mapping) or pair[0].get("key") not in keys]
-        for n, row in enumerate(rows):
-            if isinstance(row, Mapping):
-                row = {key: value for key, value in row.items() if key != "timeAdded"}
-            found.append((row, given.stands(("taints", n))))
+        found += [(row, given.stands(("taints", n))) for n, row in enumerate(without_times(rows))]
     if found:
         draft.put((*at, "taints"), [row for row, _ in found], last.where("taints"), last.theirs("taints"))
     for n, (_, stands) in enumerate(found):
