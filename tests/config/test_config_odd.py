@@ -265,6 +265,14 @@ def test_taints_may_be_written_as_kubernetes_shows_them(flags: tuple[str, ...], 
     assert [(taint.key, taint.effect) for taint in pool.taints] == [("a", "NoSchedule")]
 
 
+def test_a_name_with_an_odd_line_break_in_it_is_converted_as_a_key() -> None:
+    entry = {"webhooks": {"\u2028x": {"method": "PUT"}, "a\u2029b": {}}}
+    text = as_yaml(read(ca_verda(), {"GPU_AUTOSCALER_WEBHOOKS": json.dumps(entry["webhooks"])}))
+    assert set(load("converted.yaml", {}, text=text, service_account="/nowhere").settings.webhooks) == set(
+        entry["webhooks"]
+    )
+
+
 def test_choices_are_listed_without_the_empty_one() -> None:
     (line,) = problems(None, verdacloud(billingConfig={"contract": "spot"}, groups={}), ONE_VM)
     assert line.endswith("one of PAY_AS_YOU_GO, SPOT, LONG_TERM")

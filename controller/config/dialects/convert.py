@@ -117,6 +117,9 @@ def _scalar(value: Any) -> str:
     # An odd line break (U+0085) would be read as an ordinary one; escaped it is kept.
     if yaml.safe_load(text) != value:
         text = yaml.safe_dump(value, default_flow_style=True, width=10**9)
+    # A key has to be on one line.
+    if isinstance(value, str) and len(text.strip().removesuffix("\n...").splitlines()) > 1:
+        text = yaml.safe_dump(value, default_style='"', width=10**9)
     return text.strip().removesuffix("\n...").strip()
 
 
