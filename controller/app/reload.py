@@ -104,6 +104,8 @@ class Reload:
     async def _take(self, loaded: Loaded) -> None:
         program, settings = self._program, loaded.settings
         before = program.loaded.settings
+        if problems := lost(program.loaded, loaded):
+            raise Ends(2, *problems)
         if problems := unchangeable(before, settings, program.policy.cluster_id):
             raise Ends(2, *problems)
         if not (settings.pools or settings.machines):
@@ -189,6 +191,24 @@ def unchangeable(before: Settings, after: Settings, cluster_id: str) -> list[str
                 f"verda.{key}: expected the value of the start while the program runs; restart it to change that"
             )
     return found
+
+
+def lost(before: Loaded, after: Loaded) -> list[str]:
+    """A file that was cut short where only its writer stopped, or one of another project in its place.
+
+    Groups of variables may make settings of what is left, and the pools that stood in it would be drained.
+    """
+    if after.draft.empty and not before.draft.empty:
+        return [
+            f"{after.draft.empty}: expected settings, because it had some before and is empty now; without any it is "
+            "taken when the program starts, or with an empty list (pools: [])"
+        ]
+    if after.dialect != before.dialect:
+        return [
+            f"the configuration is one of {after.dialect} now: expected one of {before.dialect} while the program runs; "
+            "restart it to change that"
+        ]
+    return []
 
 
 def files_of(loaded: Loaded) -> tuple[str, ...]:

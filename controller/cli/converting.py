@@ -15,7 +15,7 @@ from controller.config.load import load
 
 def convert(given: Given) -> None:
     loaded = given.load()
-    text = as_yaml(loaded)
+    text = as_yaml(loaded, given.flags)
     kept = {name: os.environ[name] for name in ("POD_NAMESPACE",) if name in os.environ}
     try:
         again = load("converted.yaml", kept, text=text)

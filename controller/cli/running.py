@@ -44,12 +44,12 @@ async def until_told(work: Coroutine[Any, Any, None]) -> None:
             await asyncio.wait(left, timeout=1.0)
 
 
-def an_address(listen: str) -> str:
+def an_address(listen: str, option: str = "--listen") -> str:
     """Also where nobody will listen there: `--listen --dry-run` without an address is a wish that was lost."""
     try:
         split_address(listen)
     except ValueError as error:
-        raise Ends(CONFIGURATION, str(error)) from error
+        raise Ends(CONFIGURATION, str(error).replace("--listen", option, 1)) from error
     return listen
 
 
@@ -69,7 +69,8 @@ def run_controller(
         raise Ends(CONFIGURATION, f"--log-level {log_level!r}: expected debug, info, warning or error")
     if log_format not in ("text", "json"):
         raise Ends(CONFIGURATION, f"--log-format {log_format!r}: expected text or json")
-    listen = an_address(given.flags.listen or listen)
+    theirs = given.flags.listen
+    listen = an_address(theirs, "--address") if theirs else an_address(listen)
     set_up(log_level, log_format)
     loaded = given.load()
     seen = mark(files_of_settings(loaded))  # what changes while it starts is a change, too

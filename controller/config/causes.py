@@ -13,6 +13,7 @@ _REFERENCES = (
     (re.compile(r"pools\[[0-9]+\]\.join"), re.compile(r"join")),
     (re.compile(r"machines\[[0-9]+\]\.webhook"), re.compile(r"webhooks")),
 )
+_MISSPELT = re.compile(r"(?P<said>[^.]+): one of the known keys; did you mean (?P<meant>\w+)\?")
 
 
 def causes(problems: Iterable[Problem]) -> list[Problem]:
@@ -20,12 +21,20 @@ def causes(problems: Iterable[Problem]) -> list[Problem]:
     told = list(dict.fromkeys(problems))
     wrong = {problem.key for problem in told if problem.value is not None and problem.key}
     nameless = {problem.key for problem in told if problem.key.endswith(".name")}
+    meant = {
+        problem.key[: -len(found["said"])] + found["meant"]
+        for problem in told
+        if problem.value is None
+        and (found := _MISSPELT.fullmatch(f"{problem.key.rpartition('.')[2]}: {problem.expected}"))
+    }
     seen: set[tuple[str, str]] = set()
     left = []
     for problem in told:
         place = (problem.key, problem.where)
         if problem.value is not None and problem.key and place in seen:
             continue
+        if problem.value is None and problem.key in meant:
+            continue  # it is there, under a name that is nearly its own
         if _is_below(problem.key, wrong) or _refers(problem.key, wrong | nameless):
             continue
         if problem.value is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from controller.config.reading import is_read_once
 from controller.config.settings import Verda
 from controller.config.sources import read_credential
-from controller.config.values import parse_url
+from controller.config.urls import parse_url
 
 log = logging.getLogger("gpu_autoscaler")
 

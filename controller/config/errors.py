@@ -118,6 +118,8 @@ def show_value(path: Path, value: Any, raw: str | None = None) -> str:
     text = str(value)
     if path[:1] == ("webhooks",) and path[-1] == "body" and names_secret(text):
         return MASK
+    if path[:1] == ("webhooks",) and path[-1] == "file" and show_file(text) == MASK:
+        return MASK
     if "://" in text or _is_address(path):
         text = _NAME_AND_PASSWORD.sub(rf"\1{MASK}@", text)
         text = re.sub(r"([?#]).*", rf"\1{MASK}", text, flags=re.DOTALL)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
 from controller.config.section import Section
-from controller.config.values import Secret, Text, matching, parse_url, wrong
+from controller.config.urls import Url, parse_url
+from controller.config.values import Secret, Text, matching, wrong
 
 MASKED = "***"
 _LONGEST_SCRIPT = 200_000
@@ -127,7 +128,7 @@ class JoinEntry(Section):
         None,
         description="A file that holds such a script; read again for each machine, so that it may be replaced.",
     )
-    script_url: (Annotated[str, PlainValidator(parse_url)]) | None = Field(
+    script_url: Url | None = Field(
         None,
         description="Asked for each machine (POST, else GET): it answers with such a script, or with the id of one that it uploaded itself and that is then not deleted here.",
     )

@@ -185,7 +185,8 @@ def _machines(tree: Tree) -> Iterator[Problem]:
         says = _said(entry)
         if isinstance(pair[0], str) and pair[0] == pair[1] and "${action}" not in says:
             expected = (
-                "another endpoint than scale_up_endpoint, or a webhook whose body or headers have ${action}"
+                "another endpoint than scale_up_endpoint, or a webhook whose body or headers have ${action}: one that "
+                "only changes over would switch a machine off that is on, because calls are repeated"
             )
             yield tree.places.problem((*path, "scale_down_endpoint"), pair[1], expected)
         if isinstance(pair[1], str) and "${machine}" not in says:

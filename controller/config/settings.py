@@ -20,6 +20,7 @@ from controller.config.pools import Headroom, NamespaceLimits, PoolSetting
 from controller.config.removal import Disruption, ScaleDown
 from controller.config.section import Section, lasting, without_nulls
 from controller.config.switching import SwitchedMachine, WebhookSetting
+from controller.config.urls import Url
 from controller.config.values import (
     Count,
     Duration,
@@ -29,7 +30,6 @@ from controller.config.values import (
     Secret,
     SomeTime,
     Text,
-    Url,
     matching,
     parse_patterns,
     whole,

@@ -28,7 +28,7 @@ from controller.config.values import Path
 
 COMMAND_LINE = "command line"
 # What Kubernetes puts into every pod for a Service whose name begins with gpu-autoscaler.
-_SERVICE_LINK = re.compile(
+SERVICE_LINK = re.compile(
     r"(?:.+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_[A-Z]+)?)?)"
 )
 _LARGEST_FILE = 65_536
@@ -66,10 +66,14 @@ class Tree:
                 problem = _grow(spot, part)
                 if problem:
                     return problem
-            below = spot[part] if isinstance(part, int) else spot.get(part)
+                below = spot[part]
+            else:
+                below = spot.get(part)
             if not isinstance(below, dict | list):
                 below = [] if isinstance(path[n + 1], int) else {}
                 spot[part] = below
+            if not below:
+                self.places.where.setdefault(path[: n + 1], where)  # of what it goes on lacking
             if isinstance(below, list) != isinstance(path[n + 1], int):
                 return f"a {'list' if isinstance(path[n + 1], int) else 'map'} at {show_path(path[: n + 1])}"
             spot = below
@@ -151,7 +155,7 @@ def apply_environment(tree: Tree, environ: Mapping[str, str]) -> list[Problem]:
     ours = [name for name in environ if name.startswith(PREFIX)]
     for name in sorted(ours, key=lambda name: (name.count("__"), name)):
         rest = name.removeprefix(PREFIX)
-        if _SERVICE_LINK.fullmatch(rest) or any(
+        if SERVICE_LINK.fullmatch(rest) or any(
             name.removesuffix("_FILE") in known for known in CREDENTIALS.values()
         ):
             continue

@@ -14,13 +14,13 @@ from pydantic import Field, PlainSerializer, PlainValidator
 from controller.config.kubernetes_names import key_problem, parse_labels, parse_resources
 from controller.config.pools import TaintSetting
 from controller.config.section import Section, lasting
+from controller.config.urls import Endpoint
 from controller.config.values import (
     Duration,
     Flag,
     Money,
     SomeTime,
     Text,
-    Url,
     matching,
     whole,
 )
@@ -43,9 +43,9 @@ class SwitchedMachine(Section):
     gpu_count: Annotated[int, whole(1, 1024)] = Field(
         description="GPUs it has; required, because it cannot be asked while it is off."
     )
-    scale_up_endpoint: Url = Field(description="Called to switch it on.")
-    scale_down_endpoint: Url = Field(description="Called to switch it off.")
-    status_endpoint: Url | None = Field(
+    scale_up_endpoint: Endpoint = Field(description="Called to switch it on.")
+    scale_down_endpoint: Endpoint = Field(description="Called to switch it off.")
+    status_endpoint: Endpoint | None = Field(
         None,
         description="Asked (GET) whether it is on; none unless given, because its Node tells. With one, it is off only when both say so.",
     )

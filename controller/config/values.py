@@ -1,4 +1,4 @@
-"""The kinds of values that settings are made of: texts, counts, money, durations, shares.
+"""The kinds of values that settings are made of: texts, counts, money, durations, shares; addresses are in `urls`.
 
 Every kind takes what YAML, JSON and environment variables write for it and refuses the rest with the
 words that the user reads. YAML 1.1 turns an unquoted `on` or `no` into a boolean and Python takes a
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import PlainSerializer, PlainValidator, SecretStr
 from pydantic_core import PydanticCustomError
@@ -167,36 +166,6 @@ def parse_share(value: Any) -> str:
     return text
 
 
-def _port_is_fine(parts: SplitResult) -> bool:
-    try:
-        return parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-
-
-def parse_url(value: Any, schemes: tuple[str, ...] = ("https", "http"), bare: bool = False) -> str:
-    """A URL with no credentials in it; `bare` allows a host and port alone. Ends up in scripts and logs."""
-    text = parse_text(value)
-    kind = " or ".join(schemes)
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        raise wrong(f"a URL that begins with {kind}://") from None
-    if parts.scheme not in schemes or not re.fullmatch(r"[A-Za-z0-9.:_-]+", parts.hostname or ""):
-        raise wrong(f"a URL that begins with {kind}://")
-    if not _port_is_fine(parts):
-        raise wrong("a URL whose port is a number from 1 to 65535")
-    if any(not 0 < len(label) < 64 for label in (parts.hostname or "").rstrip(".").split(".")):
-        raise wrong("a URL whose host has names of 1 to 63 characters between its dots")
-    if parts.username is not None or parts.password is not None:
-        raise wrong("a URL without a name or password in it")
-    if bare and (parts.path not in ("", "/") or parts.query or parts.fragment):
-        raise wrong(f"{kind}://host:port and nothing after it")
-    if not re.fullmatch(r"[A-Za-z0-9._~:/?#\[\]@!&()*+,;=%-]+", text):
-        raise wrong("a URL without spaces, quotes or other special characters")
-    return text.rstrip("/") if bare else text
-
-
 def matching(pattern: str, expected: str) -> PlainValidator:
     """A text of exactly this form."""
     form = re.compile(pattern)
@@ -276,7 +245,6 @@ Lifetime = Annotated[
     timedelta, PlainValidator(parse_lifetime), PlainSerializer(show_duration, when_used="json")
 ]
 Share = Annotated[str, PlainValidator(parse_share)]
-Url = Annotated[str, PlainValidator(parse_url)]
 Secret = Annotated[
     SecretStr, PlainValidator(parse_secret), PlainSerializer(lambda _: "***", when_used="json")
 ]

@@ -6,70 +6,33 @@ Secrets never stand in the settings; they come from a Secret or from a mounted f
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
+from controller.config.headers import HeaderName, Headers, unknown_placeholder
 from controller.config.joining import SecretKey
 from controller.config.section import Section, lasting
 from controller.config.values import (
     Path,
     SomeTime,
     Text,
-    matching,
     parse_text,
     several,
     whole,
     wrong,
 )
 
-PLACEHOLDERS = frozenset({"machine", "action", "gpus", "id"})
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _CODES = re.compile(r"([1-5][0-9]{2})(?:-([1-5][0-9]{2}))?")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _LONGEST_BODY = 65_536
-
-
-def _unknown_placeholder(text: str) -> str:
-    unknown = sorted(set(_PLACEHOLDER.findall(text)) - PLACEHOLDERS)
-    return (
-        f"only the placeholders {', '.join(f'${{{name}}}' for name in sorted(PLACEHOLDERS))}"
-        if unknown
-        else ""
-    )
 
 
 def _parse_body(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_BODY:
         raise wrong("text (JSON in quotes, for example), of at most 64 KiB")
-    if problem := _unknown_placeholder(value):
+    if problem := unknown_placeholder(value):
         raise wrong(problem)
     return value
-
-
-def _parse_headers(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping):
-        raise wrong('a map of headers, such as {X-Rack: "7"}')
-    problems: list[tuple[Path, Any, str]] = []
-    for name, text in value.items():
-        if not _HEADER.fullmatch(str(name)):
-            problems.append(((str(name),), text, "the name of an HTTP header"))
-        elif str(name).lower() in ("authorization", "proxy-authorization", "cookie"):
-            problems.append(
-                ((str(name),), "***", "no credentials here: name a Secret or a file under auth instead")
-            )
-        elif str(name).lower() in ("host", "content-length", "transfer-encoding", "connection"):
-            problems.append(((str(name),), text, "another header: this one follows from the call itself"))
-        elif str(name).lower() == "content-type":
-            problems.append(((str(name),), text, "content_type beside headers, which says what the body is"))
-        elif not isinstance(text, str) or not text.isprintable() or not text.isascii():
-            problems.append(((str(name),), text, "text of one line in ASCII; write numbers in quotes"))
-        elif problem := _unknown_placeholder(text):
-            problems.append(((str(name),), text, problem))
-    if problems:
-        raise several(problems)
-    return {str(name): str(text) for name, text in value.items()}
 
 
 def _parse_codes(value: Any) -> tuple[str, ...]:
@@ -107,9 +70,6 @@ def _file_path(value: Any) -> str:
     return text
 
 
-HeaderName = Annotated[
-    str, matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", "the name of an HTTP header, such as X-Api-Key")
-]
 Words = Annotated[tuple[str, ...], PlainValidator(_words), PlainSerializer(list, when_used="json")]
 
 
@@ -210,9 +170,7 @@ class WebhookSetting(Section):
     method: Literal["POST", "PUT", "PATCH", "GET", "DELETE"] = Field(
         "POST", description="Of the calls that switch; POST, as the small webhook controller does."
     )
-    headers: Annotated[
-        dict[str, str], PlainValidator(_parse_headers), PlainSerializer(dict, when_used="json")
-    ] = Field(
+    headers: Headers = Field(
         {},
         description="Further headers; none unless given. Placeholders as in the body; no credentials, those belong under auth.",
     )

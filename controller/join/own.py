@@ -14,12 +14,11 @@ import shlex
 from collections.abc import Mapping
 
 from controller.domain import names
+from controller.domain.startup_scripts import CLOUD_CONFIG, fill_in, is_shell
 from controller.join import variables
 from controller.join.protocol import JoinError, Joining
 
-_CLOUD_CONFIG = "#cloud-config"
 _SHELL = "#!/bin/bash"
-_FIELD = re.compile(r"\{\{-?\s*\.([A-Z][A-Z0-9_]*)\s*-?\}\}")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LARGEST = 200_000
 
@@ -45,20 +44,16 @@ def own_script(joining: Joining, text: str, more: Mapping[str, str]) -> str:
     if not text.strip() or "\x00" in text or len(text) > LARGEST:
         raise JoinError("the startup script is empty, or no text of a sensible size")
     values = given(joining, more)
-    text = _FIELD.sub(lambda match: values.get(match[1], match[0]), text.replace("\r\n", "\n"))
+    text = fill_in(text.replace("\r\n", "\n"), values)
     first, _, rest = text.lstrip("\ufeff").partition("\n")
     head = [first]
-    if not first.startswith(("#!", _CLOUD_CONFIG)):
+    if not first.startswith(("#!", CLOUD_CONFIG)):
         head, rest = [_SHELL], text
     marks = variables.comments(joining)
     lines = [*head, marks["MARK"], marks["JOIN"]]
-    if not first.startswith(_CLOUD_CONFIG) and _is_shell(head[0]):
+    if is_shell(head[0]):
         lines += [f"export {name}={shlex.quote(value)}" for name, value in sorted(values.items())]
     return "\n".join([*lines, rest]).rstrip("\n") + "\n"
-
-
-def _is_shell(first: str) -> bool:
-    return re.search(r"\b(?:ba|da|z|k)?sh\b", first) is not None
 
 
 def uploaded_id(answer: str) -> str:

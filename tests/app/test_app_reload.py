@@ -11,13 +11,15 @@ import pytest
 
 from controller.app import reload as reloading
 from controller.app.exits import Ends
-from controller.app.reload import APPLIED, REFUSED, SAME, Reload, mark
+from controller.app.reload import APPLIED, REFUSED, SAME, Reload, lost, mark
 from controller.cli import running
 from controller.cli.given import Given
 from controller.cloud.none import NoCloud
 from controller.cluster.protocol import ClusterError
-from controller.config.load import load_dict
+from controller.config.load import Loaded, load, load_dict
+from tests.config.foreign import HELM, MACHINES
 from tests.fleet.fakes import A1
+from tests.loop.predecessors import CA_VERDA
 
 
 async def test_pools_that_come_where_no_account_was_are_refused_and_told() -> None:
@@ -70,6 +72,57 @@ async def test_other_settings_of_the_port_are_not_said_to_be_in_force() -> None:
     reload = Reload(started(told, driver), lambda: load_dict(told), sleep=asyncio.sleep)
     with pytest.raises(Ends, match="externalgrpc: expected what it was at the start"):
         await reload._take(load_dict(less))
+
+
+def first_and_again(file: Path, first: str, again: str) -> tuple[Reload, Loaded]:
+    """A program that was started with one text in its file, beside machines of variables, and what is read then."""
+    file.write_text(first)
+    program = started({"namespace": "gpu"}, None)
+    program.loaded = load(str(file), MACHINES, service_account="/nowhere")
+    file.write_text(again)
+    loaded = load(str(file), MACHINES, service_account="/nowhere")
+    return Reload(program, lambda: loaded, sleep=asyncio.sleep), loaded
+
+
+RACK = HELM.replace("gpu-worker", "rack")
+NATIVE = (
+    "pools: [{name: a, instance_types: [1V100.6V], max: 1, join: m}]\njoin: {m: {startup_script_id: s}}\n"
+)
+
+
+@pytest.mark.parametrize("first", [NATIVE, CA_VERDA, RACK])
+@pytest.mark.parametrize("again", ["", "\n", "---\n", "# pools:\n", "{}", "null\n"])
+async def test_an_emptied_file_is_refused_though_machines_stand_in_variables(
+    tmp_path: Path, first: str, again: str
+) -> None:
+    """Its pools would be gone, and be drained."""
+    reload, loaded = first_and_again(tmp_path / "config.yaml", first, again)
+    assert loaded.settings.machines
+    with pytest.raises(Ends, match=r"config\.yaml: expected settings, because it had some before"):
+        await reload._take(loaded)
+
+
+@pytest.mark.parametrize(("first", "again"), [(CA_VERDA, NATIVE), (NATIVE, CA_VERDA), (CA_VERDA, RACK)])
+async def test_a_file_of_another_dialect_is_refused_while_the_program_runs(
+    tmp_path: Path, first: str, again: str
+) -> None:
+    reload, loaded = first_and_again(tmp_path / "config.yaml", first, again)
+    with pytest.raises(Ends, match=f"one of {loaded.dialect} now: expected one of "):
+        await reload._take(loaded)
+
+
+def test_a_file_that_never_had_settings_may_stay_so_and_one_may_say_that_there_are_no_pools(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "config.yaml"
+    for first, again in (
+        ("", "# later\n"),
+        ("", NATIVE),
+        (NATIVE, "pools: []\n"),
+        (CA_VERDA, "node_groups: {}\n"),
+    ):
+        reload, loaded = first_and_again(file, first, again)
+        assert lost(reload._program.loaded, loaded) == []
 
 
 class Watched:

@@ -282,6 +282,14 @@ def test_the_python_providers_command_takes_no_other_file_where_the_name_of_its_
     assert 'command line: --config = "": expected the name of a file' in capsys.readouterr().err
 
 
+def test_an_address_that_is_none_is_told_with_the_flag_that_gave_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cluster-autoscaler", *DATACRUNCH_FLAGS, "--address=bad"])
+    assert outcome(_autoscaler) == 2
+    assert "--address 'bad': expected ADDRESS:PORT or :PORT" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
@@ -68,6 +69,20 @@ def test_any_one_wrong_value_gives_one_line_at_most(name: str) -> None:
             told += len(found)
             assert len(found) <= 1, (path, value, found)
     assert told > 20
+
+
+@pytest.mark.parametrize(
+    ("key", "typo"),
+    [
+        ("name: a100", "nam: a100"), ("max: 2", "maxx: 2"), ("gpu_count", "gpu_cuont"), ("template: k3s", "template: k3s, servr: x"),
+        ("server:", "srver:"), ("scale_up_endpoint", "scale_up_endpont"), ("join: k3s,", "jion: k3s,"),
+    ],
+)  # fmt: skip
+def test_a_required_key_that_is_misspelt_gives_one_line(key: str, typo: str) -> None:
+    text = NATIVE.replace("headroom: [{pool: a100, gpus: 1}]\n", "").replace(key, typo, 1)
+    (line,) = problems(text)
+    said = re.findall(r"\w+(?=:)", typo)[-1] if ":" in typo else typo
+    assert f".{said}: expected one of the known keys; did you mean" in line
 
 
 def test_what_refers_to_something_that_is_wrong_is_not_told_and_what_is_wrong_itself_is() -> None:

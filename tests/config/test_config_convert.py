@@ -191,10 +191,10 @@ def verdacloud(draw: st.DrawFn) -> Asked:
     top = draw(st.fixed_dictionaries(
         {
             "image": st.just({"gpu": "a-gpu-image", "cpu": "an-image"}), "startupScript": scripts.map(in_base64),
-            "availableLocations": over["availableLocations"],
+            "availableLocations": over["availableLocations"], "sshKeyIDs": st.lists(value, min_size=1, max_size=2),
         },
         optional={key: value for key, value in over.items() if key != "availableLocations"} | {
-            "sshKeyIDs": st.lists(value, max_size=2), "debug": st.booleans(), "reapOrphanNodes": st.booleans(),
+            "debug": st.booleans(), "reapOrphanNodes": st.booleans(),
             "startupScriptEnv": st.dictionaries(st.from_regex(r"[A-Z][A-Z_]{0,8}", fullmatch=True), text, max_size=2),
         },
     ))  # fmt: skip

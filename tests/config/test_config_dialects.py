@@ -189,6 +189,10 @@ WRONG: list[tuple[str | None, dict[str, str], tuple[str, ...], list[str]]] = [
     (None, verdacloud(startupScript=None), ONE_VM, ["startupScript", "required"]),
     (None, verdacloud(startupScript="%"), ONE_VM, ["startupScript = ***", "base64"]),
     (None, verdacloud(availableLocations=None, groups={}), ONE_VM, ["availableLocations", "required"]),
+    (None, verdacloud(availableLocations=[], groups={}), ONE_VM, ["VERDA_CLUSTER_CONFIG:", "availableLocations = []", "at least one"]),
+    (None, verdacloud(availableLocations=[], groups={"gpu-workers": {"availableLocations": []}}), ONE_VM, ["availableLocations = []"]),
+    (None, verdacloud(sshKeyIDs=[]), ONE_VM, ["VERDA_CLUSTER_CONFIG:", "sshKeyIDs = []", "at least one"]),
+    (None, verdacloud(sshKeyIDs=None), ONE_VM, ["sshKeyIDs", "required"]),
     (None, verdacloud() | {"JOIN_TOKEN": ""}, ONE_VM, ["JOIN_TOKEN", "startup script asks for it"]),
     (None, verdacloud(labels="x"), ONE_VM, ["labels = x", "a list"]),
     (f"pools: []\njoin: {{a: {{script: [{SECRET}]}}}}", {}, (), ["join.a.script = […]", "text of a script"]),
@@ -436,6 +440,18 @@ def test_a_minimum_that_is_bought_from_now_on_is_told(name: str) -> None:
     )
     # Only this project's command may go on serving cluster-autoscaler, which then fills what it filled before.
     assert any("driver externalgrpc" in line for line in loaded.warnings) is (name == "ca-verda")
+
+
+@pytest.mark.parametrize("flag", ["--enforce-node-group-min-size", "--enforce-node-group-min-size=true"])
+def test_a_minimum_that_was_bought_before_is_not_told(flag: str) -> None:
+    flags = ("--cloud-provider=datacrunch", "--nodes=1:3:1A100.22V:FIN-01:gpu-nodes")
+    words = "machines are kept from the start on"
+    assert any(words in line for line in read(None, datacrunch(), flags).warnings)
+    assert any(
+        words in line
+        for line in read(None, datacrunch(), (*flags, f"{flag.partition('=')[0]}=false")).warnings
+    )
+    assert not any(words in line for line in read(None, datacrunch(), (*flags, flag)).warnings)
 
 
 def test_without_scale_down_machines_of_groups_that_are_gone_stay_as_well() -> None:

@@ -155,6 +155,34 @@ def test_a_variable_that_only_looks_like_one_of_a_group_is_told() -> None:
     assert [line for line in warnings if "did you mean GPU_NODE_1_PRICE_PER_HOUR?" in line]
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("LOCATION", "LOCATIONS"), ("LOCATOINS", "LOCATIONS"), ("REGION", "LOCATIONS"), ("ZONES", "LOCATIONS"),
+        ("SPOT", "MARKET"), ("MARKETS", "MARKET"), ("CONTRACT", "MARKET"),
+        ("MAX_SIZE", "MAX"), ("MAXX", "MAX"), ("MIN_SIZE", "MIN"),
+        ("PRICE", "MAX_PRICE_PER_HOUR"), ("MAX_PRICE", "MAX_PRICE_PER_HOUR"), ("PRICE_PER_HOUR", "MAX_PRICE_PER_HOUR"),
+        ("MAX_GPU", "MAX_GPUS"), ("PAUSED", "PAUSE"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_was_meant_to_limit_a_pool_is_never_left_out(name: str, meant: str) -> None:
+    """Without its limit more is bought, anywhere and at any price."""
+    (found,) = problems(None, POOL | {f"A_{name}": "x"} | MACHINES)
+    assert found.startswith(f"A_{name}: expected A_{meant} in its place")
+
+
+def test_any_other_variable_with_the_prefix_of_a_pool_is_told() -> None:
+    strangers = {"A_OWNER": "me", "A_IMAGES": "x", "A_KEEP_ON": "true", "A_SVC_SERVICE_HOST": "10.0.0.1"}
+    loaded = read(None, POOL | strangers | {"AB_OWNER": "x", "A_B_NAME": "b", "A_B_GPU_COUNT": "1"} | {
+        "A_B_SCALE_UP_ENDPOINT": "http://p/1", "A_B_SCALE_DOWN_ENDPOINT": "http://p/2", "A_B_OWNER": "me",
+    })  # fmt: skip
+    assert loaded.warnings == [
+        "A_IMAGES: is no variable of a group and has no effect; did you mean A_IMAGE?",
+        "A_KEEP_ON: has no effect beside A_INSTANCE_TYPES: it is a variable of machines that are switched only",
+        "A_OWNER: is no variable of a group and has no effect",
+    ]
+
+
 def test_variables_of_a_longer_prefix_are_not_taken_for_those_of_a_shorter_one() -> None:
     environ = renamed(ONE, "GPU_NODE_1", "GPU") | renamed(MACHINES, "GPU_NODE_1", "GPU_NODE_2")
     environ = renamed(ONE, "GPU_NODE_1", "GPU") | {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 from controller.config.dialects.convert import as_yaml
 from controller.config.dialects.dotenv import parse_dotenv
+from controller.config.dialects.flags import parse_flags
 from controller.config.errors import Problem
 from controller.config.load import load
 from tests.config.foreign import HELM, MACHINES, in_base64, problems, read
 from tests.config.test_config_dialects import ONE_NODE, ONE_VM, ca_verda, datacrunch, verdacloud
-from tests.loop.predecessors import CA_VERDA, VERDACLOUD_JOIN
+from tests.loop.predecessors import CA_VERDA, VERDACLOUD, VERDACLOUD_JOIN
 
 
 def groups(**prices: Any) -> str:
@@ -179,6 +181,96 @@ def test_two_taints_with_one_key_and_two_effects_both_stay() -> None:
     own = {"gpu-workers": {"taints": [{"key": "x", "value": "own", "effect": "NoSchedule"}]}}
     (pool,) = read(None, verdacloud(taints=taints, groups=own), ONE_VM).settings.pools
     assert [(taint.key, taint.value) for taint in pool.taints] == [("x", "own")]
+
+
+def lines(**changes: Any) -> dict[str, str]:
+    """With a line for every value, as in a file."""
+    config = {key: value for key, value in (VERDACLOUD | changes).items() if value is not None}
+    return {"VERDA_CLUSTER_CONFIG": in_base64(json.dumps(config, indent=1))} | VERDACLOUD_JOIN
+
+
+@pytest.mark.parametrize(
+    ("key", "all_have", "own", "blamed"),
+    [
+        ("taints", {"key": "a b", "effect": "NoSchedule"}, {"key": "x", "effect": "NoSchedule"}, "{}[0].key = a b"),
+        ("taints", {"key": "x", "effect": "NoSchedule"}, {"key": "a b", "effect": "NoSchedule"}, "groups.gpu-workers.{}[0].key"),
+        ("labels", "a b=c", "x=y", "{}[0] (a b) = c"),
+        ("labels", "x=y", "a b=c", "groups.gpu-workers.{}[0] (a b) = c"),
+    ],
+)  # fmt: skip
+def test_of_merged_labels_and_taints_the_one_that_is_wrong_is_blamed(
+    key: str, all_have: Any, own: Any, blamed: str
+) -> None:
+    environ = lines(**{key: [all_have], "groups": {"gpu-workers": {key: [own]}, "other": {}}})
+    other = "--nodes=0:1:1A6000.10V:other"
+    (line,) = problems(None, environ, ONE_VM if "groups" in blamed else (*ONE_VM, other))
+    place, _, said = line.partition(": ")
+    assert said.startswith(blamed.format(key))
+    text = base64.b64decode(environ["VERDA_CLUSTER_CONFIG"]).decode().splitlines()
+    number = int(place.rpartition(":")[2])
+    assert "a b" in text[number if key == "taints" else number - 1]  # a taint begins with its bracket
+
+
+def test_a_label_that_is_none_is_told_with_its_place() -> None:
+    found = read(None, lines(labels=["a=b", "gpu"]), ONE_VM).warnings
+    assert [line for line in found if "labels[1]: is not key=value and is left out" in line]
+
+
+def test_labels_of_the_forerunner_are_taken_by_the_kind_of_the_machine() -> None:
+    labels = {"gpu": {"node-type": "gpu", "workload": "ml"}, "cpu": {"node-type": "cpu"}}
+    flags = (
+        "--cloud-provider=datacrunch",
+        "--nodes=0:5:1A6000.10V:FIN-01:a",
+        "--nodes=1:2:CPU.4V.16G:FIN-01:b",
+    )
+    pools = read(None, lines(labels=labels, availableLocations=None, groups=None), flags).settings.pools
+    assert [pool.labels for pool in pools] == [
+        {"verda.com/node-group": "a", "node-type": "gpu", "workload": "ml"},
+        {"verda.com/node-group": "b", "node-type": "cpu"},
+    ]
+    (line,) = problems(None, lines(labels=labels | {"gpu": {"a b": "c"}}, groups=None), ONE_VM)
+    assert 'labels.gpu["a b"] = c' in line
+
+
+def test_a_name_of_a_file_that_is_none_is_told_beside_another(tmp_path: Path) -> None:
+    """As one that came out of a broken variable."""
+    file = tmp_path / "config.json"
+    file.write_text("{}")
+    environ = {"VERDA_CLUSTER_CONFIG_FILE": str(file)}
+    assert problems(None, environ, (*ONE_VM, "--cloud-config=/a\0b")) == [
+        "--cloud-config: expected the name of a file"
+    ]
+
+
+def test_a_converted_configuration_names_what_stays_on_the_command_line() -> None:
+    flags = (*ONE_NODE, "--address=:8085", "--kubeconfig=/etc/my config", "--v=5")
+    text = as_yaml(read(None, datacrunch(), flags), parse_flags(flags))
+    (line,) = [line for line in text.splitlines() if "command line of run" in line]
+    assert line.endswith(": --listen=:8085 --kubeconfig='/etc/my config' --log-level=debug")
+    assert "command line of run" not in as_yaml(read(None, datacrunch(), ONE_NODE), parse_flags(ONE_NODE))
+
+
+def test_a_disk_of_nothing_is_what_a_missing_key_is_to_the_go_provider() -> None:
+    none, zero = (read(None, datacrunch(disk_size_gb=size), ONE_NODE).settings.pools for size in (None, 0))
+    assert none == zero
+    assert problems(None, datacrunch(disk_size_gb=False), ONE_NODE)
+
+
+@pytest.mark.parametrize("time", [None, "2026-01-01T00:00:00Z"])
+@pytest.mark.parametrize("flags", [ONE_NODE, ONE_VM])
+def test_taints_may_be_written_as_kubernetes_shows_them(flags: tuple[str, ...], time: str | None) -> None:
+    taints = [{"key": "a", "effect": "NoSchedule", "timeAdded": time}]
+    environ = datacrunch(taints=taints) if flags is ONE_NODE else verdacloud(taints=taints, groups={})
+    (pool,) = read(None, environ, flags).settings.pools
+    assert [(taint.key, taint.effect) for taint in pool.taints] == [("a", "NoSchedule")]
+
+
+def test_a_name_with_an_odd_line_break_in_it_is_converted_as_a_key() -> None:
+    entry = {"webhooks": {"\u2028x": {"method": "PUT"}, "a\u2029b": {}}}
+    text = as_yaml(read(ca_verda(), {"GPU_AUTOSCALER_WEBHOOKS": json.dumps(entry["webhooks"])}))
+    assert set(load("converted.yaml", {}, text=text, service_account="/nowhere").settings.webhooks) == set(
+        entry["webhooks"]
+    )
 
 
 def test_choices_are_listed_without_the_empty_one() -> None:

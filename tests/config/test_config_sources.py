@@ -147,6 +147,22 @@ def test_a_variable_that_cannot_be_used_is_named(environ: dict[str, str], messag
     assert len(found.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "lacks"),
+    [
+        ("GPU_AUTOSCALER_POOLS__0__MAX", "4", "pools[0].name"),
+        ("GPU_AUTOSCALER_MACHINES__0__MIN_ON", "5m", "machines[0].gpu_count"),
+        ("GPU_AUTOSCALER_JOIN__K3S__SERVER", "https://10.0.0.1:6443", "join.k3s"),
+        ("GPU_AUTOSCALER_WEBHOOKS__A__AUTH__HMAC__HEADER", "X-Mark", "webhooks.a.auth.hmac.key"),
+    ],
+)
+def test_what_a_variable_of_a_part_leaves_out_is_told_with_its_name(name: str, text: str, lacks: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, {name: text}, service_account="/nowhere")
+    assert f"{name}: {lacks}: expected" in str(caught.value)
+    assert all(problem.where == name for problem in caught.value.problems)
+
+
 def test_what_kubernetes_adds_for_a_service_is_no_setting_and_no_error() -> None:
     links = {
         "GPU_AUTOSCALER_SERVICE_HOST": "10.0.0.1",

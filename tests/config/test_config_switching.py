@@ -8,11 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from controller.config.errors import ConfigError
 from controller.config.load import Loaded, load, load_dict, show
 
 FOUR = '{name: w1, gpu_count: 4, scale_up_endpoint: "http://power/on/1", scale_down_endpoint: "http://power/off/1"}'
+MACHINE = '{"name": "w1", "gpu_count": 4, "scale_up_endpoint": "http://p/on", "scale_down_endpoint": "http://p/off"}'
 
 
 def loaded(text: str) -> Loaded:
@@ -68,6 +70,10 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         (f"machines: [{FOUR[:-1]}, webhook: powr}}]\nwebhooks: {{power: {{}}}}", "did you mean power?"),
         (f"machines: [{FOUR}]\nwebhooks: {{a: {{}}, b: {{}}}}", "machines[0].webhook: expected the name of an entry under webhooks: a, b"),
         (FOUR.replace("off/1", "on/1").join(["machines: [", "]"]), "expected another endpoint than scale_up_endpoint"),
+        (
+            f'machines: [{FOUR.replace("off/1", "on/1")[:-1]}, status_endpoint: "http://power/is"}}]',
+            "one that only changes over would switch a machine off that is on",
+        ),
         (FOUR.replace("power/on", "power:99999/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
         (FOUR.replace("power/on", "power:x/on").join(["machines: [", "]"]), "a URL whose port is a number from 1 to 65535"),
         (f"machines: [{FOUR.replace('gpu_count: 4', 'gpu_count: 0')}]", "machines[0].gpu_count = 0: expected a whole number from 1"),
@@ -89,6 +95,11 @@ def test_words_that_yaml_takes_for_booleans_are_words_here() -> None:
         ("webhooks: {p: {auth: {hmac: {key: {file: /a}, header: idempotency-key}}}}", "auth.hmac.header = ***: expected another header: idempotency_header"),
         ("webhooks: {p: {auth: {hmac: {key: {file: /a}, timestamp_header: x-signature-256}}}}", "expected another header: auth.hmac.header is sent"),
         ("webhooks: {p: {auth: {bearer: {file: /a}, header: {name: authorization, value: {file: /a}}}}}", "expected another header: auth.bearer is sent"),
+        ("webhooks: {p: {auth: {hmac: {key: {file: hunter2-hunter2}}}}}", "webhooks.p.auth.hmac.key.file = ***: expected the whole path"),
+        ("webhooks: {p: {auth: {bearer: {file: power.token}}}}", "webhooks.p.auth.bearer.file = power.token: expected the whole path"),
+        ("webhooks: {p: {idempotency_header: Host}}", "webhooks.p.idempotency_header = Host: expected another header: this one follows"),
+        ("webhooks: {p: {auth: {header: {name: content-length, value: {file: /a}}}}}", "auth.header.name = content-length: expected another header"),
+        ("webhooks: {p: {auth: {hmac: {key: {file: /a}, timestamp_header: Connection}}}}", "timestamp_header = Connection: expected another header"),
         ("webhooks: {p: {headers: {X-Key: 7}}}", "webhooks.p.headers.X-Key = ***"),
         ("webhooks: {p: {body: '${nme}'}}", "expected only the placeholders ${action}, ${gpus}, ${id}, ${machine}"),
         ("webhooks: {p: {success: [299-200]}}", "webhooks.p.success[0] = 299-200: expected a status code such as 202"),
@@ -159,6 +170,56 @@ def test_two_machines_are_not_switched_off_by_one_endpoint_that_cannot_tell_them
     )
     body = 'webhooks: {power: {body: \'{"machine": "${machine}"}\'}}'
     assert len(loaded(f"machines: [{FOUR}, {other}]\n{body}").settings.machines) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("http://power/on?outlet={1}&t='a'|b", "http://power/on?outlet=%7B1%7D&t=%27a%27%7Cb"),
+        ("http://power/rack ä/$1", "http://power/rack%20%C3%A4/%241"),
+        ("http://höst.example:8080/on", "http://höst.example:8080/on"),
+        ("http://[::1]:80/on|1", "http://[::1]:80/on%7C1"),
+        ("http://Power/on%7B1%7D", "http://Power/on%7B1%7D"),
+    ],
+)
+def test_an_endpoint_that_works_elsewhere_works_here(given: str, taken: str) -> None:
+    """As the other controller's client takes it; ours writes letters of a host in the way of the DNS."""
+    (machine,) = load_dict({"machines": [json.loads(MACHINE) | {"status_endpoint": given}]}).settings.machines
+    assert machine.status_endpoint == taken
+    assert URL(taken).raw_host in ("power", "Power", "xn--hst-sna.example", "::1")
+    again = load_dict({"machines": [json.loads(MACHINE) | {"status_endpoint": taken}]}).settings.machines
+    assert again == (machine,)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://ä..b/on", f"http://{'ä' * 64}/on", "power/on", "http:///on", "http://pö:0/on"]
+)
+def test_what_is_no_address_is_refused_also_with_other_letters(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"machines\[0\].status_endpoint .*expected a URL"):
+        load_dict({"machines": [json.loads(MACHINE) | {"status_endpoint": url}]})
+
+
+def test_a_name_and_password_in_an_endpoint_are_pointed_to_their_place_and_not_shown() -> None:
+    told = refused(f"machines: [{FOUR.replace('power/on', 'admin:hunter2@power/on')}]")
+    assert "webhooks.<name>.auth.basic" in told
+    assert "hunter2" not in told
+
+
+def test_a_count_in_a_variable_may_begin_with_a_zero_as_the_other_controller_reads_it() -> None:
+    environ = {
+        "A_NAME": "w1",
+        "A_GPU_COUNT": "04",
+        "A_SCALE_UP_ENDPOINT": "http://p/on",
+        "A_SCALE_DOWN_ENDPOINT": "http://p/off",
+    }
+    found = load(None, environ, service_account="/nonexistent").settings.machines
+    assert [machine.gpu_count for machine in found] == [4]
+    for wrong in ("0", "00", "0x4", "4.0", "010000"):
+        with pytest.raises(ConfigError, match="A_GPU_COUNT"):
+            load(None, environ | {"A_GPU_COUNT": wrong}, service_account="/nonexistent")
+    assert "machines[0].gpu_count = 010" in refused(
+        f"machines: [{FOUR.replace('gpu_count: 4', 'gpu_count: 010')}]"
+    )
 
 
 KEY = "abcdef.0123456789abcdef"

@@ -78,9 +78,10 @@ def translate(
     tree, problems, warnings = _read(source)
     chosen = _chosen(dialect, source, tree, flags)
     _no_flags_of_another(chosen, source, tree, flags)
-    draft = Draft(chosen, problems=problems, warnings=warnings)
+    draft = Draft(chosen, problems=problems, warnings=warnings, fills_min=flags.fills_min)
     if source is not None:
         draft.files = [source.where] if source.file else []
+        draft.empty = "" if tree.data else source.where
     if chosen == NATIVE:
         draft.tree = tree
         return draft
@@ -127,7 +128,10 @@ def _sources(file: str | None, text: str | None, environ: Mapping[str, str], fla
 
 
 def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except ValueError:  # a name with a NUL in it; reading it tells that
+        return False
 
 
 def _unpacked(name: str, value: str) -> str:

@@ -49,7 +49,7 @@ def is_cpu(kind: Any) -> bool:
 def about_min(draft: Draft, least: Any, where: str, theirs: str, *, served: bool = False) -> None:
     """`served`: cluster-autoscaler may go on deciding, through the same command."""
     count = attempt(parse_whole, least)
-    if count:
+    if count and not draft.fills_min:
         draft.warn(
             where,
             theirs,
@@ -74,3 +74,15 @@ def about_cpu(draft: Draft, given: Given, kind: Any, labels: Any) -> None:
                 f"{given.theirs('labels')}: {key}",
                 "a GPU label on machines without GPUs attracts pods that can never run there: take it out",
             )
+
+
+def without_times(taints: Any) -> Any:
+    """Taints as Kubernetes shows them have a `timeAdded`, which says nothing of a machine to come."""
+    if not isinstance(taints, list):
+        return taints
+    return [
+        {key: value for key, value in taint.items() if key != "timeAdded"}
+        if isinstance(taint, Mapping)
+        else taint
+        for taint in taints
+    ]

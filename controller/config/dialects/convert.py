@@ -7,12 +7,14 @@ variables or Secrets. A startup script that stood inside of the configuration st
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, SecretStr
 
+from controller.config.dialects.flags import Flags
 from controller.config.errors import one_line
 from controller.config.load import Loaded
 from controller.config.settings import Settings
@@ -21,17 +23,24 @@ from controller.config.values import Path
 _LEFT_OUT = frozenset({("verda", "client_id"), ("verda", "client_secret")})
 
 
-def as_yaml(loaded: Loaded) -> str:
-    """The text of a settings file."""
+def as_yaml(loaded: Loaded, flags: Flags | None = None) -> str:
+    """The text of a settings file; what `flags` say beside settings is told in a comment."""
     notes = {path: one_line(note) for path, note in loaded.draft.notes.items()}
     lines = [f"# Converted from a configuration of {loaded.dialect}."]
     lines += [f"# {one_line(line)}" for line in loaded.warnings]
     if loaded.draft.environ:
         lines.append(f"# Beside this file no .env is read: set {' and '.join(sorted(loaded.draft.environ))}.")
+    if options := _options(flags or Flags()):
+        lines.append(f"# Not settings, so they stay on the command line of run: {one_line(options)}")
     values = _values(loaded.settings, (), notes)
     if loaded.origins.get("namespace") in ("POD_NAMESPACE", "service account", None):
         values.pop("namespace", None)
     return "\n".join([*lines, *_map(values, (), notes, 0)]) + "\n"
+
+
+def _options(flags: Flags) -> str:
+    given = {"--listen": flags.listen, "--kubeconfig": flags.kubeconfig, "--log-level": flags.log_level}
+    return " ".join(f"{option}={shlex.quote(text)}" for option, text in given.items() if text)
 
 
 def _values(model: BaseModel, path: Path, notes: Mapping[Path, str]) -> dict[str, Any]:
@@ -108,6 +117,9 @@ def _scalar(value: Any) -> str:
     # An odd line break (U+0085) would be read as an ordinary one; escaped it is kept.
     if yaml.safe_load(text) != value:
         text = yaml.safe_dump(value, default_flow_style=True, width=10**9)
+    # A key has to be on one line.
+    if isinstance(value, str) and len(text.strip().removesuffix("\n...").splitlines()) > 1:
+        text = yaml.safe_dump(value, default_style='"', width=10**9)
     return text.strip().removesuffix("\n...").strip()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.config.dialects.common import DYNAMIC, about_cpu, about_min
+from controller.config.dialects.common import DYNAMIC, about_cpu, about_min, without_times
 from controller.config.dialects.draft import Draft, Given, name_pool
 from controller.config.dialects.nodes import Nodes, parse_all
 from controller.config.dialects.scripts import decoded, look_through
@@ -87,7 +87,10 @@ def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ:
     given.move("ssh_key_ids", (*at, "ssh_key_ids"))
     market = given.choice("instance_option", _OPTIONS, "on_demand_only")
     draft.put((*at, "market"), market, given.where("instance_option"), given.theirs("instance_option"))
-    given.move("disk_size_gb", (*at, "disk_gb"))
+    if (
+        given.get("disk_size_gb") is False or given.get("disk_size_gb") != 0
+    ):  # 0 is a missing key to its parser
+        given.move("disk_size_gb", (*at, "disk_gb"))
     if given.get("override_num_gpus") == 0:
         where, theirs = given.where("override_num_gpus"), given.theirs("override_num_gpus")
         draft.warn(where, theirs, "0 overrides nothing; the type's own GPUs count")
@@ -100,7 +103,10 @@ def _pool(draft: Draft, n: int, flag: Nodes, given: Given, shared: str, environ:
     if given.choice("pricing_option", _PRICINGS, "") == DYNAMIC:
         draft.warn(given.where("pricing_option"), given.theirs("pricing_option"), DYNAMIC)
     given.move("labels", (*at, "labels"), note="set by the autoscaler where the script did not set them")
-    given.move("taints", (*at, "taints"), note="set by the autoscaler where the script did not set them")
+    if given.has("taints"):
+        note = "set by the autoscaler where the script did not set them"
+        taints = without_times(given.get("taints"))
+        draft.put((*at, "taints"), taints, given.where("taints"), given.theirs("taints"), note)
     _join(draft, at, given, shared, environ)
     about_cpu(draft, given, flag.kind, given.get("labels"))
     given.leftover(_CONFIG)

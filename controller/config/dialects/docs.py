@@ -40,6 +40,8 @@ group if `P_GPU_COUNT` (a machine that is switched) or `P_INSTANCE_TYPES` (a poo
 group is an error that names the variables which are missing. A variable that merely ends in `_GPU_COUNT`, with
 nothing else of its prefix, is a warning; so are `P_NAME` and `P_MAX` of no group. An empty variable counts as not set, but an
 empty `P_GPU_COUNT` or `P_INSTANCE_TYPES` beside others of its group is half a group.
+Any other variable with the prefix of a pool is a warning, and an error where it was meant to limit what is bought: `P_LOCATION`,
+`P_REGION`, `P_SPOT`, `P_MAX_PRICE`.
 
 Lists have commas between their entries, labels are `k=v,…`, taints `k[=v]:Effect,…`, and any list or map may be JSON. Keys
 within a key have two underscores before them, and lists of maps come as JSON of the whole.

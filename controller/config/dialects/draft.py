@@ -33,12 +33,19 @@ class Draft:
     prefixes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of its hostnames -> its groups
     files: list[str] = field(default_factory=list)  # that were read beside the settings file
     environ: dict[str, str] = field(default_factory=dict)  # what it adds to the environment
+    fills_min: bool = False  # as the flags say that it did already
+    empty: str = ""  # the configuration that was found and says nothing
 
     def put(self, path: Path, value: Any, where: str, theirs: str, note: str = "") -> None:
         self.tree.put(path, value, where)
         self.spelled[show_path(path)] = theirs
         if note:
             self.notes[path] = note
+
+    def stands(self, path: Path, where: str, theirs: str) -> None:
+        """Where a part of what was put stands in their file, if it was put together of several."""
+        self.tree.places.where[path] = where
+        self.spelled[show_path(path)] = theirs
 
     def wrong(self, theirs: str, value: str | None, expected: str, where: str) -> None:
         self.problems.append(Problem(theirs, value, expected, where))
@@ -82,6 +89,11 @@ class Given:
 
     def theirs(self, key: str = "") -> str:
         return show_path((*self.path, key) if key else self.path)
+
+    def stands(self, below: Path) -> tuple[str, str]:
+        """The place of a part, and its key as it stands there."""
+        path = (*self.path, *below)
+        return self.places.of(path), show_path(path)
 
     def move(self, key: str, to: Path, *, note: str = "", as_list: bool = False) -> None:
         """Their value under our key, as it is; `as_list`: theirs is one, ours are several."""

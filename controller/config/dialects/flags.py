@@ -64,7 +64,8 @@ _WITHOUT = {
     "leader-elect-resource-namespace": "the Lease is in the controller's namespace",
     "leader-elect-resource-lock": "it is always a Lease",
 }
-_ALONE = frozenset({"scale-down-enabled", "leader-elect", "balance-similar-node-groups", "logtostderr", "alsologtostderr",
+_FILLS_MIN = "enforce-node-group-min-size"
+_ALONE = frozenset({_FILLS_MIN, "scale-down-enabled", "leader-elect", "balance-similar-node-groups", "logtostderr", "alsologtostderr",
                     "force-delete-unregistered-nodes", "scale-down-unready-enabled", "ignore-daemonsets-utilization"})  # fmt: skip
 
 
@@ -83,6 +84,7 @@ class Flags:
     listen: str = ""
     log_level: str = ""
     no_scale_down: bool = False
+    fills_min: bool = False  # as everything here does
     settings: list[tuple[Path, Any, str, str]] = field(
         default_factory=list
     )  # path, value, flag, what changed
@@ -147,6 +149,7 @@ def parse_flags(words: Sequence[str]) -> Flags:
             _setting(flags, name, path, text, note)
         elif name in _WITHOUT:
             flags.without(name, _WITHOUT[name])
+            flags.fills_min |= name == _FILLS_MIN and _flag(text, value is None) is True
         elif meant := _misspelt(name):
             flags.wrong(name, value, f"--{meant}, if that is meant")
         elif name not in _LOGS:

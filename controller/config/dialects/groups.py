@@ -7,18 +7,21 @@ group is an error that names its variables: the original leaves such a machine o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
 
+from controller.config.dialects.strangers import of_group, of_machine, of_pool
 from controller.config.errors import Problem
-from controller.config.paths import PREFIX, fields, shape_at, suggestion
+from controller.config.paths import PREFIX, fields, shape_at
 from controller.config.pools import PoolSetting
 from controller.config.settings import Settings
 from controller.config.sources import Tree, from_text
 from controller.config.switching import SwitchedMachine
 from controller.config.values import Path
 
+_ZEROS = re.compile(r"^\+?0+(?=[0-9])")
 MACHINE, POOL = "GPU_COUNT", "INSTANCE_TYPES"
 _KINDS: dict[str, tuple[str, type[BaseModel]]] = {
     MACHINE: ("machines", SwitchedMachine),
@@ -103,14 +106,13 @@ def _group(
         values = "a value" if len(missing) == 1 else "a value of each"
         expected = f"{values}, because {there} are there: half a group is none"
         return [Problem("", None, expected, " and ".join(missing))]
-    warnings += _strangers(given, prefix, kind, known, everyone)
+    problems = list(_strangers(given, prefix, kind, known, everyone, warnings))
     spot = tree.get((top,))
     if spot is not None and not isinstance(spot, list):
-        return []  # which is a problem of its own
+        return problems  # and this is one of its own
     number = len(spot or [])
     at: Path = (top, number)
     tree.places.where[at] = f"{prefix}_{kind}"  # of what is missing
-    problems: list[Problem] = []
     needed = {kind, *_required(model)}
     whole = True
     for name, text in sorted(found.items(), key=lambda pair: pair[0].count("__")):
@@ -119,7 +121,8 @@ def _group(
         if what is None:
             continue
         try:
-            value = from_text(text, what)
+            # As the original reads it; in a file a number like 010 means eight to some and ten to others.
+            value = from_text(_ZEROS.sub("", text) if name == MACHINE else text, what)
         except ValueError as error:
             shown = tree.places.problem(path, text, str(error))
             problems.append(Problem(shown.key, shown.value, shown.expected, f"{prefix}_{name}"))
@@ -136,22 +139,27 @@ def _group(
 
 
 def _strangers(
-    given: Mapping[str, str], prefix: str, kind: str, known: Mapping[str, Path], everyone: set[str]
-) -> Iterator[str]:
-    """Variables with the group's prefix that are none of it, and look as if they were meant to be."""
-    for name in sorted(given):
-        rest = name.removeprefix(f"{prefix}_")
-        longer = any(
-            other != prefix and name.startswith(f"{other}_") and len(other) > len(prefix)
-            for other in everyone
-        )
-        if rest == name or rest in known or longer or name.startswith(PREFIX):
-            continue
-        if rest in _OTHERS:
-            yield f"{name}: has no effect beside {prefix}_{kind}: it is a variable of {_OTHERS[rest]} only"
-        elif hint := suggestion(rest, known):
-            meant = hint.removeprefix("; did you mean ").removesuffix("?")
-            yield f"{name}: is no variable of a group and has no effect; did you mean {prefix}_{meant}?"
+    given: Mapping[str, str],
+    prefix: str,
+    kind: str,
+    known: Mapping[str, Path],
+    everyone: set[str],
+    warnings: list[str],
+) -> Iterator[Problem]:
+    """Variables with the group's prefix that are none of it."""
+    for name, rest in of_group(given, prefix, known, everyone):
+        if kind == POOL:
+            told: Problem | str = of_pool(name, prefix, rest, known)
+        else:
+            told = of_machine(name, prefix, rest, known)
+        if isinstance(told, Problem):
+            yield told
+        elif rest in _OTHERS:
+            warnings.append(
+                f"{name}: has no effect beside {prefix}_{kind}: it is a variable of {_OTHERS[rest]} only"
+            )
+        elif told:
+            warnings.append(told)
 
 
 def _without_count(given: Mapping[str, str], machines: set[str], warnings: list[str]) -> list[Problem]:

@@ -1,34 +1,23 @@
 """Verda's own provider inside cluster-autoscaler, and its forerunner under the name datacrunch.
 
-One JSON object with defaults and `groups` that override them; types and bounds stand in `--nodes`. Its script is a
-template with `{{.MasterIP}}` and the like, or is given the same values as variables, depending on the revision: both
-work here. Pods select its nodes by the label `verda.com/node-group`, so the nodes carry it.
+One JSON object with defaults and `groups` that override them; types and bounds stand in `--nodes`. Pods select its
+nodes by the label `verda.com/node-group`, so the nodes carry it.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from controller.config.dialects.common import about_cpu, is_cpu
+from controller.config.dialects.common import about_cpu, is_cpu, without_times
 from controller.config.dialects.datacrunch import bounds
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.nodes import Nodes, parse_all
-from controller.config.dialects.scripts import decoded, look_through
+from controller.config.dialects.verdacloud_script import JOIN, script
 from controller.config.sources import Tree
 from controller.config.values import Path
 
 NODE_GROUP = "verda.com/node-group"
-VARIABLES = {
-    "MasterIP": "MASTER_IP",
-    "MasterPort": "MASTER_PORT",
-    "JoinToken": "JOIN_TOKEN",
-    "JoinHashFull": "JOIN_HASH_FULL",
-}
-_FIELD = re.compile(r"\{\{-?\s*\.([A-Za-z][A-Za-z0-9_]*)\s*-?\}\}")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _MARKETS = {"PAY_AS_YOU_GO": "on_demand_only", "SPOT": "spot_only", "LONG_TERM": "", "": "on_demand_only"}
 _TOP = (
     "image", "sshKeyIDs", "billingConfig", "availableLocations", "osVolumeSize", "labels", "taints", "startupScript",
@@ -36,14 +25,15 @@ _TOP = (
 )  # fmt: skip
 _GROUP = ("labels", "taints", "billingConfig", "osVolumeSize", "availableLocations", "additionalVolumes")
 _SMALLEST = 50
-_JOIN = "startup-script"
 
 
 def translate(draft: Draft, tree: Tree, nodes: tuple[str, ...], environ: Mapping[str, str]) -> None:
     top = Given(draft, tree.data, tree.places)
     groups = top.part("groups", "a map of groups by name")
     images = top.part("image", "a map with gpu and cpu")
-    _script(draft, top, environ)
+    script(draft, top, environ)
+    if top.get("sshKeyIDs") in (None, []):
+        _required(draft, top, "sshKeyIDs", "a list of at least one key")
     named = groups.data if groups is not None else {}
     used = set()
     for n, flag in enumerate(parse_all(draft, nodes, region=False, groups=named)):
@@ -88,13 +78,13 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
     if flag.region:
         draft.put((*at, "locations"), [flag.region], "command line", f"--nodes={flag.text}: region")
         draft.spelled[f"pools[{n}].locations[0]"] = f"--nodes={flag.text}: region"
-    elif draft.tree.get((*at, "locations")) is None:
-        draft.wrong("availableLocations", None, "a list of locations, because it is required", top.where())
+    elif draft.tree.get((*at, "locations")) in (None, []):
+        _required(draft, top, "availableLocations", "a list of at least one location")
     _disk(draft, at, top, group)
     _market(draft, at, top, group)
     _labels(draft, at, flag, top, group)
     _taints(draft, at, top, group)
-    draft.put((*at, "join"), _JOIN, top.where("startupScript"), "startupScript")
+    draft.put((*at, "join"), JOIN, top.where("startupScript"), "startupScript")
     for given in (top, group):
         if given is not None and given.get("additionalVolumes"):
             draft.warn(
@@ -106,6 +96,12 @@ def _pool(draft: Draft, n: int, flag: Nodes, top: Given, group: Given | None, im
         group.leftover(_GROUP)
     else:
         about_cpu(draft, top, flag.kind, draft.tree.get((*at, "labels")))
+
+
+def _required(draft: Draft, top: Given, key: str, what: str) -> None:
+    """To us both may be empty and mean any or none; who comes from there has never had such a configuration."""
+    value, where = ("[]", top.where(key)) if top.get(key) == [] else (None, top.where())
+    draft.wrong(key, value, f"{what}, because it is required", where)
 
 
 def _over(draft: Draft, key: str, to: Path, top: Given, group: Given | None) -> None:
@@ -152,36 +148,52 @@ def _market(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
 
 
 def _labels(draft: Draft, at: Path, flag: Nodes, top: Given, group: Given | None) -> None:
-    """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here."""
+    """Theirs are a list of `k=v`; those of the group win. What is no pair is left out there, and told here.
+
+    A revision of the forerunner had two maps, for machines with GPUs and for those without.
+    """
     found: dict[str, Any] = {NODE_GROUP: flag.group}
+    stands: dict[str, tuple[Given, Path]] = {}
     for given in (top, group):
         rows = given.get("labels") if given is not None else None
         if given is None or rows is None:
             continue
         if isinstance(rows, Mapping):
+            below: Path = ("labels",)
+            if (
+                rows
+                and set(rows) <= {"gpu", "cpu"}
+                and all(isinstance(part, Mapping) for part in rows.values())
+            ):
+                kind = "cpu" if is_cpu(flag.kind) else "gpu"
+                below, rows = (*below, kind), rows.get(kind, {})
             found |= rows
+            stands |= {key: (given, (*below, key)) for key in rows}
             continue
         if not isinstance(rows, list):
             draft.problems.append(
                 given.places.problem((*given.path, "labels"), rows, 'a list of "key=value"')
             )
             continue
-        for row in rows:
+        for n, row in enumerate(rows):
             key, sign, value = row.partition("=") if isinstance(row, str) else ("", "", "")
             if sign:
                 found[key] = value
+                stands[key] = given, ("labels", n)
             else:
-                draft.warn(
-                    given.where("labels"), given.theirs("labels"), "an entry is not key=value and is left out"
-                )
+                where, theirs = given.stands(("labels", n))
+                draft.warn(where, theirs, "is not key=value and is left out")
     given = group if group is not None and group.get("labels") else top
     note = f"{NODE_GROUP} is what pods select the nodes of this provider by"
     draft.put((*at, "labels"), found, given.where("labels"), given.theirs("labels"), note)
+    for key, (given, below) in stands.items():
+        where, theirs = given.stands(below)
+        draft.stands((*at, "labels", key), where, theirs if key in below else f"{theirs} ({key})")
 
 
 def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
     """Of two with one key that of the group wins; one list may have a key twice, with two effects."""
-    found: list[Any] = []
+    found: list[tuple[Any, tuple[str, str]]] = []
     last = top
     for given in (top, group):
         rows = given.get("taints") if given is not None else None
@@ -192,66 +204,9 @@ def _taints(draft: Draft, at: Path, top: Given, group: Given | None) -> None:
             continue
         last = given if rows else last
         keys = [row["key"] for row in rows if isinstance(row, Mapping) and "key" in row]
-        found = [row for row in found if not isinstance(row, Mapping) or row.get("key") not in keys]
-        found += [
-            {key: value for key, value in row.items() if key != "timeAdded"}
-            if isinstance(row, Mapping)
-            else row
-            for row in rows
-        ]
+        found = [pair for pair in found if not isinstance(pair[0], Mapping) or pair[0].get("key") not in keys]
+        found += [(row, given.stands(("taints", n))) for n, row in enumerate(without_times(rows))]
     if found:
-        draft.put((*at, "taints"), found, last.where("taints"), last.theirs("taints"))
-
-
-def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
-    """What is written into the script. Whatever were left out would be missed on a machine that is paid for."""
-    found: dict[str, str] = {}
-    for key, value in inline.data.items() if inline is not None else ():
-        if inline is None or value in (None, ""):
-            continue
-        text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(text, str):
-            draft.wrong(inline.theirs(key), "***", "a text", inline.where(key))
-        elif not _VARIABLE.fullmatch(key.upper()):
-            draft.wrong(
-                inline.theirs(key),
-                "***",
-                "the name of a variable of letters, digits and _",
-                inline.where(key),
-            )
-        found[key.upper()] = str(text)
-    return found
-
-
-def _script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
-    where, theirs = top.where("startupScript"), "startupScript"
-    inline = top.part("startupScriptEnv") if top.has("startupScriptEnv") else None
-    if not top.has("startupScript"):
-        draft.wrong(theirs, None, "a script in base64, because it is required", top.where())
-        return
-    script = decoded(top.get("startupScript"))
-    if script is None:
-        draft.wrong(theirs, "***", "a script in base64", where)
-        return
-    look_through(draft, script, where, theirs, environ)
-    asked = {VARIABLES[name] for name in _FIELD.findall(script) if name in VARIABLES}
-    fixed = _fixed(draft, inline)
-    for name in sorted(asked):
-        if not environ.get(name, "").strip() and name not in fixed:
-            draft.wrong("", None, "a value, because the startup script asks for it", name)
-    for name in sorted(set(_FIELD.findall(script)) - set(VARIABLES)):
-        draft.warn(where, theirs, f"{{{{.{name}}}}} is no variable of a startup script and stays as it is")
-    script = _FIELD.sub(lambda m: f"{{{{ .{VARIABLES[m[1]]} }}}}" if m[1] in VARIABLES else m[0], script)
-    if fixed:
-        head, _, rest = script.partition("\n")
-        lines = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())]
-        begins = head.startswith("#!")
-        script = "\n".join([*([head] if begins else []), *lines, rest if begins else script])
-        for key, value in fixed.items():
-            script = script.replace(f"{{{{ .{key} }}}}", value)
-    note = "was in base64; uploaded for each machine, marked as ours and deleted after the join"
-    draft.put(("join", _JOIN, "script"), script, where, theirs, note)
-    wanted = [name for name in VARIABLES.values() if environ.get(name, "").strip() and name not in fixed]
-    if wanted:
-        note = "variables of the controller that the script gets"
-        draft.put(("join", _JOIN, "variables"), wanted, where, theirs, note)
+        draft.put((*at, "taints"), [row for row, _ in found], last.where("taints"), last.theirs("taints"))
+    for n, (_, stands) in enumerate(found):
+        draft.stands((*at, "taints", n), *stands)
