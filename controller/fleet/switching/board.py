@@ -27,8 +27,10 @@ from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
 from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.driven import lacking_marks, startup_taint
+from controller.fleet.switching.ends import off, withdrawn
 from controller.fleet.switching.faces import face_of
-from controller.fleet.switching.life import Seen, first, off, step, withdrawn
+from controller.fleet.switching.life import first, step
+from controller.fleet.switching.seeing import Seen
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking

@@ -9,7 +9,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
-from controller.fleet.switching.life import given_up
+from controller.fleet.switching.ends import given_up
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 

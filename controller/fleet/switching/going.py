@@ -1,0 +1,50 @@
+"""The life of a switched machine from the moment on in which it is to go off: the part of `life` that ends it. Pure."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from controller.domain.policy import Deadlines
+from controller.domain.reason import Reason
+from controller.domain.switching import Switch, Switched
+from controller.fleet.switching.aftermath import DARK, kept
+from controller.fleet.switching.ends import USELESS, called_in_vain, off, off_by_hand
+from controller.fleet.switching.seeing import Seen
+from controller.fleet.usable import lacking
+
+
+def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    # It failed, and every call was refused, or none was made yet: what changes now nobody here has done.
+    left = record.reason in USELESS and not (record.called_at or record.acked_at or record.unsure)
+    if seen.up and seen.node is not None:
+        if left and record.refused_at and record.down_at and now >= record.down_at + DARK:
+            return off_by_hand(record, switch, now)  # and on again
+        record = replace(record, down_at=0.0) if record.down_at else record
+        if left and not lacking(seen.promised, seen.node):
+            return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
+        if not record.called_at or now <= record.called_at + switch.off_within:
+            return record
+        return called_in_vain(record)
+    if not record.down_at:
+        return replace(record, down_at=now)
+    was_up = left and record.reason is not Reason.ON_DEADLINE
+    # An endpoint that could tell and says nothing is asked for long: it may be started again, and called off, meanwhile.
+    silence = switch.on_within + switch.off_within if switch.asked else limits.ready
+    if was_up and seen.told != "on" and now >= record.down_at + silence:
+        return off_by_hand(record, switch, now)
+    # Then it is, whoever did it: calls that are refused change nothing.
+    is_told = switch.asked and seen.told == "off"
+    if now < record.down_at + DARK or not (record.called_at or is_told):
+        return record
+    if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
+        return record  # its endpoint does not say so yet, or does not answer
+    heard = record.acked_at or (record.fall is not None and record.fall.lit) or seen.told == "off"
+    if not heard:  # its Node was silent before, and no call was acknowledged: perhaps none was even made
+        over = now > record.called_at + switch.off_within
+        return called_in_vain(record) if over else record
+    if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
+        return called_in_vain(record)
+    record = replace(off(record, now), node_goes=switch.delete_node)
+    if record.reason in USELESS:
+        return record  # why is told until it is tried again
+    return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
