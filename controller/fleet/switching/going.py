@@ -13,6 +13,37 @@ from controller.fleet.switching.seeing import Seen
 from controller.fleet.usable import lacking
 
 
+def draining(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    """One that failed may be kept from going for long: by a pod, an annotation, a pause. Meanwhile it may be mended.
+
+    Any other one is drained for as long as an eviction may take, and then goes, or stays.
+    """
+    if record.reason not in USELESS:
+        return record
+    if not seen.up or seen.node is None:
+        return _silent(record, seen, switch, limits, now)
+    record = replace(record, down_at=0.0) if record.down_at else record
+    return record if lacking(seen.promised, seen.node) else _mended(record, now)
+
+
+def _silent(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
+    """One that nobody here has called off has gone dark: it was switched off by hand, or its network is away."""
+    if not record.down_at:
+        return replace(record, down_at=now)
+    silence = DARK if seen.told == "off" else _silence(switch, limits)
+    over = seen.told != "on" and now >= record.down_at + silence
+    return off_by_hand(record, switch, now) if over else record
+
+
+def _silence(switch: Switch, limits: Deadlines) -> float:
+    """An endpoint that could tell and says nothing is asked for long: meanwhile it may be started again, and called off."""
+    return switch.on_within + switch.off_within if switch.asked else limits.ready
+
+
+def _mended(record: Switched, now: float) -> Switched:
+    return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
+
+
 def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     # It failed, and every call was refused, or none was made yet: what changes now nobody here has done.
     left = record.reason in USELESS and not (record.called_at or record.acked_at or record.unsure)
@@ -21,16 +52,14 @@ def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
             return off_by_hand(record, switch, now)  # and on again
         record = replace(record, down_at=0.0) if record.down_at else record
         if left and not lacking(seen.promised, seen.node):
-            return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
+            return _mended(record, now)
         if not record.called_at or now <= record.called_at + switch.off_within:
             return record
         return called_in_vain(record)
     if not record.down_at:
         return replace(record, down_at=now)
     was_up = left and record.reason is not Reason.ON_DEADLINE
-    # An endpoint that could tell and says nothing is asked for long: it may be started again, and called off, meanwhile.
-    silence = switch.on_within + switch.off_within if switch.asked else limits.ready
-    if was_up and seen.told != "on" and now >= record.down_at + silence:
+    if was_up and seen.told != "on" and now >= record.down_at + _silence(switch, limits):
         return off_by_hand(record, switch, now)
     # Then it is, whoever did it: calls that are refused change nothing.
     is_told = switch.asked and seen.told == "off"

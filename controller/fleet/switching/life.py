@@ -16,7 +16,7 @@ from controller.domain.switching import DAY, Power, Switch, Switched
 from controller.fleet.switching.aftermath import DARK, called, dated, may_fall, rebooted
 from controller.fleet.switching.ends import failed, given_up, off, off_by_hand
 from controller.fleet.switching.faces import face_of, without_gpus
-from controller.fleet.switching.going import falling
+from controller.fleet.switching.going import draining, falling
 from controller.fleet.switching.seeing import SPEAKS, Seen
 from controller.fleet.usable import lacking
 
@@ -76,10 +76,10 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
             return _rising(record, seen, switch, limits, now)
         case Power.ON:
             return _on(record, seen, switch, limits, now)
+        case Power.DRAINING:
+            return draining(record, seen, switch, limits, now)
         case Power.FALLING:
             return falling(record, seen, switch, limits, now)
-        case _:
-            return record
 
 
 def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:

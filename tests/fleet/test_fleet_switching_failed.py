@@ -1,0 +1,78 @@
+"""A machine that lost its GPUs, or never showed them, and may not go off yet: it may be mended meanwhile, by anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.domain import names
+from controller.domain.outcome import Outcome, Refused
+from controller.domain.reason import Reason
+from controller.domain.switching import Power
+from tests.fleet.power import Cabinet, Operator, switch
+
+
+async def at_work(**more: Any) -> tuple[Cabinet, Operator]:
+    world = Cabinet(switch("w1", 1, **more))
+    world.room.add("w1", 1, power="on")
+    operator = world.begin()
+    world.town.work = 1e6
+    await world.wait_for(operator, "w1", Power.ON, step=1.0)
+    return world, operator
+
+
+def annotate(world: Cabinet, key: str, value: str = "true") -> None:
+    node = world.town.nodes["w1"]
+    world.town.nodes["w1"] = replace(node, annotations={**node.annotations, key: value})
+
+
+def lose_gpus(world: Cabinet) -> None:
+    node = world.town.nodes["w1"]
+    world.room.boxes["w1"].gpus_come = False
+    world.town.nodes["w1"] = replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 0})
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("kept_by", [names.CA_SCALE_DOWN_DISABLED, names.DO_NOT_DISRUPT, "budget", "pod"])
+async def test_one_whose_gpus_are_back_before_it_could_go_is_used_again(kept_by: str, restart: bool) -> None:
+    """A driver that is renewed may take longer than a machine may be without its GPUs."""
+    world, operator = await at_work()
+    if kept_by == "budget":
+        world.town.add_pod("db", gpus=0, node="w1", owner_kind="StatefulSet")
+
+        async def evict(_pod: object) -> Outcome:
+            return Refused(Reason.PDB, "its budget")
+
+        operator.hands.evict = evict  # type: ignore[method-assign]
+    elif kept_by == "pod":
+        marks = {names.DO_NOT_DISRUPT: "true"}
+        world.town.add_pod("db", gpus=0, node="w1", owner_kind="ReplicaSet", annotations=marks)
+    else:
+        annotate(world, kept_by)
+    lose_gpus(world)
+    await world.run(operator, 640)
+    assert operator.power("w1") is Power.DRAINING
+    world.room.boxes["w1"].gpus_come = True
+    if restart:
+        await operator.die()
+        operator = world.begin()
+    world.town.add_pod("train")
+    await world.run(operator, 120)
+    assert world.town.pods["default/train"].node == "w1", operator.plan.pods
+    assert not world.room.wishes(False)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_one_that_somebody_switches_off_before_it_could_go_is_off(asked: bool) -> None:
+    world, operator = await at_work(asked=asked)
+    annotate(world, names.CA_SCALE_DOWN_DISABLED)
+    lose_gpus(world)
+    await world.run(operator, 640)
+    assert operator.power("w1") is Power.DRAINING
+    world.room.press("w1", False)
+    await world.run(operator, 100 if asked else 400)
+    assert operator.power("w1") is Power.OFF
+    assert operator.record("w1").reason is Reason.SWITCHED_BY_HAND
+    assert not world.room.wishes(False)
