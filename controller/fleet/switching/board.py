@@ -263,7 +263,7 @@ class Switchboard:
             seen = self._seen(switch, now)
             self.turning.follow(self.policy, switch, record)
             if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
-                self.turning.call_off(switch.name, f"switching {switch.name} off is paused")
+                self.turning.pause(switch.name)
             self._taint(switch, record, seen, now)
             if self._driven and switch.delete_node and seen.node is not None:
                 taints = startup_taint(record, seen.node, seen.promised)

@@ -23,6 +23,7 @@ from controller.fleet.switching.ends import USELESS
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.switching.seeing import SPEAKS
 from controller.fleet.switching.staying import LATER, Staying
+from controller.fleet.switching.waits import paused
 from controller.fleet.tasks import Grounded, NotYet
 
 
@@ -31,12 +32,28 @@ class Falling:
         self._by = means
         self._staying = Staying(means)
         self.called_off: dict[str, str] = {}  # machines that stay on after all, and why
+        self.paused: set[str] = set()  # since what is under way with them began
+
+    def unmark(self, name: str) -> None:
+        self.called_off.pop(name, None)
+        self.paused.discard(name)
 
     def _wanted_off(self, name: str) -> Callable[[], None]:
         def check() -> None:
             self._by.lead()
             if why := self.called_off.get(name):
                 raise CalledOff(Explanation(Reason.NEEDED, why))
+
+        return check
+
+    def _wanted_off_whatever_waits(self, policy: Policy, switch: Switch) -> Callable[[], None]:
+        """One that is of no use, or may be on its way down already: only who works on it can ask for time."""
+
+        def check() -> None:
+            self._by.lead()
+            said = paused(policy, switch, self._by.node(switch.name), "scale-down")
+            if said or switch.name in self.paused:
+                raise NotYet(f"switching {switch.name} off is paused", LATER)
 
         return check
 
@@ -61,7 +78,13 @@ class Falling:
         record = self._by.record_in(switch.name, Power.DRAINING)
         if record is None:
             return
-        wanted = self._by.lead if record.reason in FAILURES else self._wanted_off(switch.name)
+        failed = record.reason in FAILURES
+        wanted = self._wanted_off_whatever_waits(policy, switch) if failed else self._wanted_off(switch.name)
+        if failed and self._by.clock() > record.drain_at + policy.deadlines.eviction_grace:
+            wanted()
+            await self._by.change(
+                switch, drain_at=self._by.clock()
+            )  # it was kept for long: the pods get their time
 
         def check() -> None:
             wanted()
@@ -110,7 +133,7 @@ class Falling:
                 self._not_called(record)
                 await self._staying.keep(switch, stop.why)
                 return
-            except (ClusterError, LedgerError, Grounded):
+            except (ClusterError, LedgerError, Grounded, NotYet):
                 self._not_called(record)
                 raise
             here = self._by.same_wish(record)
@@ -174,7 +197,9 @@ class Falling:
     ) -> None:
         """A call is prepared and written down first, and the list is read last: nothing stands between it and the call."""
         name, now = switch.name, self._by.clock()
-        check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
+        goes = record.reason in FAILURES or record.unsure
+        check = self._wanted_off_whatever_waits(policy, switch) if goes else self._wanted_off(name)
+        check()
         fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
