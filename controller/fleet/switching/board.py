@@ -30,7 +30,7 @@ from controller.fleet.switching.driven import lacking_marks, startup_taint
 from controller.fleet.switching.ends import off, withdrawn
 from controller.fleet.switching.faces import face_of
 from controller.fleet.switching.life import first, step
-from controller.fleet.switching.seeing import Seen
+from controller.fleet.switching.seeing import TELLS, Seen
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.usable import in_use, lacking
@@ -39,7 +39,6 @@ from controller.planning.predict import gpu_resources
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _LEAVING = (Power.ON, Power.DRAINING, Power.FALLING)  # what may be taking it away can be called off
-_TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
 class Switchboard:
@@ -226,7 +225,7 @@ class Switchboard:
         return Seen(
             node=node,
             busy=node is not None and any(in_use(pod, declared) for pod in self._view.pods_on(switch.name)),
-            told=told if 0 <= now - at <= _TELLS else "",
+            told=told if 0 <= now - at <= TELLS else "",
             promised=_promised(switch),
         )
 

@@ -17,7 +17,7 @@ from controller.fleet.switching.aftermath import DARK, called, dated, may_fall, 
 from controller.fleet.switching.ends import failed, given_up, off, off_by_hand
 from controller.fleet.switching.faces import face_of, without_gpus
 from controller.fleet.switching.going import draining, falling
-from controller.fleet.switching.seeing import SPEAKS, Seen
+from controller.fleet.switching.seeing import SPEAKS, TELLS, Seen
 from controller.fleet.usable import lacking
 
 _CLOSING = (names.TAINT_DRAINING, names.TAINT_LEAVING)
@@ -83,8 +83,14 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
 
 
 def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
-    if not seen.up or seen.told == "off":
+    if not seen.up:
+        record = replace(record, node_ready_at=0.0) if record.node_ready_at else record
         return _left_behind(record, seen, switch, limits, now)
+    if seen.told == "off":
+        # Its Node may look Ready for a moment yet; later it is right, and the endpoint looks at something else.
+        since = record.node_ready_at or now
+        if now <= since + TELLS:
+            return replace(record, node_ready_at=since, down_at=0.0)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
     ours = bool(record.rose_at) and now - record.rose_at < 2 * switch.on_within
     return replace(

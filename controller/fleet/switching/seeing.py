@@ -7,6 +7,7 @@ import msgspec
 from controller.domain.kube import Node
 from controller.domain.resources import Resources
 
+TELLS = 120.0  # an answer of a status endpoint is believed that long
 # On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
 SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
 
