@@ -226,6 +226,7 @@ class Switchboard:
             node=node,
             busy=node is not None and any(in_use(pod, declared) for pod in self._view.pods_on(switch.name)),
             told=told if 0 <= now - at <= TELLS else "",
+            paused=paused(self.policy, switch, node, "scale-down"),
             promised=_promised(switch),
         )
 
@@ -261,7 +262,7 @@ class Switchboard:
         for switch, record in self.records():
             seen = self._seen(switch, now)
             self.turning.follow(self.policy, switch, record)
-            if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
+            if record.power in _LEAVING and seen.paused:
                 self.turning.pause(switch.name)
             self._taint(switch, record, seen, now)
             if self._driven and switch.delete_node and seen.node is not None:

@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from controller.domain.policy import Deadlines
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched
+from controller.fleet.switching.aftermath import kept
 
 # Why a machine that is on is of no use.
 USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
+ROUNDS = 3  # of calls, each as long as off_within, before it is thought over whether they will ever do what they should
 
 
 def off_by_hand(record: Switched, switch: Switch, now: float) -> Switched:
@@ -36,6 +38,21 @@ def called_in_vain(record: Switched) -> Switched:
         tries=0,
         reason=record.reason if keeps else Reason.OFF_DEADLINE,
         note=record.note if keeps else SENTENCES[Reason.OFF_DEADLINE],
+    )
+
+
+def would_not_go(record: Switched, limits: Deadlines, now: float, words: str) -> Switched:
+    """No call to switch it off has any effect: it goes on working, and is switched off at another time."""
+    failures = record.failures + 1
+    return replace(
+        kept(record, now),
+        again=0,
+        acked_at=0.0,
+        unsure=False,
+        failures=failures,
+        refused_until=now + pause_after(failures, limits),
+        reason=Reason.SWITCH_FAILED,
+        note=f"it cannot be switched off: {words}",
     )
 
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
 from controller.domain.switching import Switch, Switched
-from controller.fleet.switching.aftermath import DARK, kept
-from controller.fleet.switching.ends import USELESS, called_in_vain, off, off_by_hand
+from controller.fleet.switching.aftermath import DARK, kept, may_fall
+from controller.fleet.switching.ends import ROUNDS, USELESS, called_in_vain, off, off_by_hand, would_not_go
 from controller.fleet.switching.seeing import Seen
 from controller.fleet.usable import lacking
 
@@ -35,6 +35,19 @@ def _silent(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     return off_by_hand(record, switch, now) if over else record
 
 
+def _enough(record: Switched) -> bool:
+    """Whether it was called often enough. Where that has ended in nothing before, once is enough."""
+    refused_before = record.failures and record.reason not in USELESS
+    return bool(refused_before) or record.again >= ROUNDS
+
+
+def _works_on(record: Switched, seen: Seen, limits: Deadlines, now: float) -> Switched:
+    """It shows all its GPUs, and no call can end it any more: to keep pods off it for ever would be to lose it."""
+    if seen.paused or record.reason in USELESS:
+        return replace(_mended(record, now), acked_at=0.0, unsure=False, again=0)
+    return would_not_go(record, limits, now, "it was called, and its Node is still Ready")
+
+
 def _silence(switch: Switch, limits: Deadlines) -> float:
     """An endpoint that could tell and says nothing is asked for long: meanwhile it may be started again, and called off."""
     return switch.on_within + switch.off_within if switch.asked else limits.ready
@@ -51,11 +64,14 @@ def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
         if left and record.refused_at and record.down_at and now >= record.down_at + DARK:
             return off_by_hand(record, switch, now)  # and on again
         record = replace(record, down_at=0.0) if record.down_at else record
-        if left and not lacking(seen.promised, seen.node):
+        whole = not lacking(seen.promised, seen.node)
+        if left and whole:
             return _mended(record, now)
-        if not record.called_at or now <= record.called_at + switch.off_within:
+        if record.called_at and now <= record.called_at + switch.off_within:
             return record
-        return called_in_vain(record)
+        if whole and (seen.paused or (record.called_at and _enough(record))):
+            return record if may_fall(record, now) else _works_on(record, seen, limits, now)
+        return called_in_vain(record) if record.called_at else record
     if not record.down_at:
         return replace(record, down_at=now)
     was_up = left and record.reason is not Reason.ON_DEADLINE

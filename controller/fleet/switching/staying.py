@@ -10,12 +10,11 @@ from controller.domain.plan import Explanation
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched, as_machine
 from controller.fleet.switching.aftermath import kept
-from controller.fleet.switching.ends import off, pause_after
+from controller.fleet.switching.ends import ROUNDS, off, pause_after, would_not_go
 from controller.fleet.switching.means import Means
 from controller.fleet.tasks import NotYet
 
 LATER = 30.0
-_ROUNDS = 3  # of calls, each as long as off_within, that were answered by nothing but errors
 
 
 class Staying:
@@ -49,29 +48,19 @@ class Staying:
 
     async def stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
         """No call had any effect: it goes on working, and is switched off at another time."""
-        failures = record.failures + 1
-        until = self._by.clock() + pause_after(failures, self._by.limits)
-        words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
-        words = f"it cannot be switched off: {words}"
-        if record.reason in FAILURES:
-            never_came = record.reason is Reason.ON_DEADLINE
-            if never_came and await self.will_not_go_again(switch, record, outcome):
-                here = self._by.ledger.switched[switch.name]
-                after = replace(
-                    off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}"
-                )
-                await self._by.put(switch, replace(after, refused_until=max(here.refused_until, until)))
-                return
-            await self._by.change(switch, called_at=0.0, tries=0, refused_at=self._by.clock(), note=words)
-            raise NotYet(f"{switch.name}: {words}", max(LATER, until - self._by.clock()))
-        after = replace(
-            kept(self._by.ledger.switched[switch.name], self._by.clock()),
-            failures=failures,
-            refused_until=until,
-            reason=Reason.SWITCH_FAILED,
-            note=words,
-        )
-        await self._by.put(switch, after)
+        said = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
+        now, limits = self._by.clock(), self._by.limits
+        if record.reason not in FAILURES:
+            await self._by.put(switch, would_not_go(self._by.ledger.switched[switch.name], limits, now, said))
+            return
+        words, until = f"it cannot be switched off: {said}", now + pause_after(record.failures + 1, limits)
+        if record.reason is Reason.ON_DEADLINE and await self.will_not_go_again(switch, record, outcome):
+            here = self._by.ledger.switched[switch.name]
+            after = replace(off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}")
+            await self._by.put(switch, replace(after, refused_until=max(here.refused_until, until)))
+            return
+        await self._by.change(switch, called_at=0.0, tries=0, refused_at=self._by.clock(), note=words)
+        raise NotYet(f"{switch.name}: {words}", max(LATER, until - self._by.clock()))
 
     async def will_not_go_again(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
         """Its Node is silent, and its endpoint will not have the call, as many will not of a machine that is off.
@@ -80,7 +69,7 @@ class Staying:
 
         Where that is wrong it costs current, as it did; to call it off for ever would cost the machine.
         """
-        answered = isinstance(outcome, Unknown) and outcome.answered and record.again >= _ROUNDS
+        answered = isinstance(outcome, Unknown) and outcome.answered and record.again >= ROUNDS
         if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST and not answered:
             return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
         told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
