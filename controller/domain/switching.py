@@ -129,6 +129,7 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_at: float = 0.0  # when all calls to end a failed one were refused last
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
+    doubted: bool = False  # its status endpoint goes on saying that it is on
     node_goes: bool = False  # it is off, and its Node object is to be deleted
     fall: Fall | None = None
     reason: Reason | None = None

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from controller.domain.reason import Reason
 from controller.domain.switching import Power
 from tests.fleet.power import Cabinet, Operator, switch
 
 
-def stuck(world: Cabinet, says: str) -> Operator:
+def stuck(world: Cabinet, *says: str) -> Operator:
+    return saying(world, list(says))
+
+
+def saying(world: Cabinet, says: list[str]) -> Operator:
     operator = world.begin()
 
     async def ask(_name: str) -> str:
-        return says
+        return says[-1]
 
     operator.means.endpoints.ask = ask  # type: ignore[method-assign]
     return operator
@@ -64,3 +69,44 @@ async def test_a_node_that_looks_ready_for_a_moment_longer_is_not_on() -> None:
         world.town.lose("w1")
         await world.run(operator, 100)
         assert operator.power("w1") is Power.OFF
+
+
+async def test_a_dark_node_is_off_at_last_though_its_endpoint_says_on_for_ever() -> None:
+    world = Cabinet(switch("w1", asked=True, off_within=120.0))
+    world.room.add("w1", power="on")
+    operator = stuck(world, "on")
+    await world.wait_for(operator, "w1", Power.FALLING)
+    await world.run(operator, 200)
+    assert operator.record("w1").reason is Reason.OFF_DEADLINE
+    assert "its Node is silent, but its status endpoint says that it is on" in operator.fleet.reports["w1"]
+    await world.wait_for(operator, "w1", Power.OFF, within=900)
+    assert "counts as off" in operator.fleet.reports["w1"]
+    assert len(world.room.wishes(False)) == 4
+
+
+async def test_one_whose_endpoint_said_on_for_ever_is_called_on_and_off_again() -> None:
+    world = Cabinet(switch("w1", asked=True, off_within=120.0, delete_node=True))
+    world.room.add("w1", power="on")
+    operator = stuck(world, "on")
+    await world.wait_for(operator, "w1", Power.OFF)
+    await world.run(operator, 600)
+    assert "w1" in world.town.nodes  # nothing says that it is off for certain
+    world.town.work = 60
+    world.town.add_pod("train")
+    await world.wait_for(operator, "w1", Power.ON, within=200)
+    await world.run(operator, 100)
+    assert not world.town.pods
+    await world.wait_for(operator, "w1", Power.OFF, within=400)
+    assert len(world.room.wishes(False)) == 5
+
+
+async def test_an_endpoint_that_says_off_once_is_believed_again() -> None:
+    world = Cabinet(switch("w1", asked=True, off_within=120.0))
+    world.room.add("w1", power="on")
+    says = ["on"]
+    operator = saying(world, says)
+    await world.wait_for(operator, "w1", Power.OFF)
+    assert operator.record("w1").doubted
+    says.append("off")
+    await world.run(operator, 10)
+    assert not operator.record("w1").doubted

@@ -27,7 +27,7 @@ def off_by_hand(record: Switched, switch: Switch, now: float) -> Switched:
     )
 
 
-def called_in_vain(record: Switched) -> Switched:
+def called_in_vain(record: Switched, words: str = "") -> Switched:
     """It goes on, so it is called once more, with another key."""
     keeps = record.reason in USELESS
     return replace(
@@ -37,7 +37,7 @@ def called_in_vain(record: Switched) -> Switched:
         acked_at=0.0,
         tries=0,
         reason=record.reason if keeps else Reason.OFF_DEADLINE,
-        note=record.note if keeps else SENTENCES[Reason.OFF_DEADLINE],
+        note=record.note if keeps else words or SENTENCES[Reason.OFF_DEADLINE],
     )
 
 

@@ -35,6 +35,18 @@ def _silent(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     return off_by_hand(record, switch, now) if over else record
 
 
+def _doubted(record: Switched, now: float) -> Switched:
+    """Its Node is silent, and its endpoint says on. It obeys, or answers as if it did: at last the Node is believed."""
+    words = "It was switched off and its Node is silent, but its status endpoint says that it is on."
+    if not record.acked_at or record.again < ROUNDS:
+        return called_in_vain(record, words)
+    words += " It counts as off."
+    after = replace(off(record, now), doubted=True)  # whether its Node may go nobody knows
+    if record.reason in USELESS:
+        return replace(after, note=f"{record.note.rstrip('.')}. {words}")
+    return replace(after, rose_at=0.0, reason=Reason.OFF_DEADLINE, note=words, failures=0, refused_until=0.0)
+
+
 def _enough(record: Switched) -> bool:
     """Whether it was called often enough. Where that has ended in nothing before, once is enough."""
     refused_before = record.failures and record.reason not in USELESS
@@ -86,9 +98,13 @@ def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     heard = record.acked_at or (record.fall is not None and record.fall.lit) or seen.told == "off"
     if not heard:  # its Node was silent before, and no call was acknowledged: perhaps none was even made
         over = now > record.called_at + switch.off_within
-        return called_in_vain(record) if over else record
+        return (
+            called_in_vain(record, "It was called off, and nobody knows whether it is off.")
+            if over
+            else record
+        )
     if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
-        return called_in_vain(record)
+        return _doubted(record, now)
     record = replace(off(record, now), node_goes=switch.delete_node)
     if record.reason in USELESS:
         return record  # why is told until it is tried again

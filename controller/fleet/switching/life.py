@@ -39,6 +39,10 @@ def first(switch: Switch, seen: Seen, now: float) -> Switched:
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
     record = dated(_no_later_than(record, switch, limits, now), now)
+    if record.doubted and seen.told == "off":
+        record = replace(record, doubted=False)
+    elif record.doubted:
+        seen = replace(seen, told="")
     if seen.up and seen.node is not None:
         after = rebooted(record, seen.node)
         called_off = record.power is Power.FALLING and bool(record.called_at or record.unsure)

@@ -38,7 +38,7 @@ class Rising:
                 return
             if record.unheard and self._pointless(record):
                 raise NotYet(f"nothing waits for {name} any more: the next plan withdraws it")
-            if told == "on":
+            if told == "on" and not record.doubted:
                 await self._by.change(switch, acked_at=self._by.clock())  # it is on its way already
                 return
             if not self._by.may_spend():

@@ -72,7 +72,8 @@ class Staying:
         answered = isinstance(outcome, Unknown) and outcome.answered and record.again >= ROUNDS
         if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST and not answered:
             return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
-        told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
+        asked = switch.asked and not record.doubted
+        told = await self._by.endpoints.ask(switch.name) if asked else ""
         node, here = self._by.node(switch.name), self._by.same_wish(record)
         silent = node is None or not node.ready
         return told != "on" and silent and here is not None and here.again == record.again
