@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
+from controller.domain.switching import Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
@@ -33,6 +33,7 @@ from controller.fleet.switching.life import first, step
 from controller.fleet.switching.seeing import TELLS, Seen
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
+from controller.fleet.switching.wishes import outdated, wished
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
@@ -300,29 +301,16 @@ class Switchboard:
                 self._ledger.put_switched(after)
                 self._noticed(switch, before, after)
 
+    def count_on(self, awaited: Mapping[str, tuple[str, ...]]) -> None:
+        """The pods that machines on their way are for now: where a call is still to be made, it is for them."""
+        for name, pods in awaited.items():
+            record = self._ledger.switched.get(name)
+            if record is not None and not self._driven and outdated(record, pods):
+                self._ledger.change_switched(name, pods=pods)
+
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
-        now = self._clock()
-        after = replace(
-            record,
-            power=Power.RISING,
-            call=self.turning.means.new_call(),
-            again=0,
-            pods=pods,
-            wanted_at=now,
-            called_at=0.0,
-            acked_at=0.0,
-            unsure=False,
-            tries=0,
-            node_ready_at=0.0,
-            gpus_seen_at=0.0,
-            down_at=0.0,
-            hand_until=0.0,
-            node_goes=False,
-            reason=None,
-            note="",
-            ons=(*(at for at in record.ons if at > now - DAY), now),
-        )
+        after = wished(record, self.turning.means.new_call(), pods, self._clock())
         self._ledger.put_switched(after)
         return after
 

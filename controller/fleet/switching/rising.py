@@ -18,14 +18,11 @@ class Rising:
     def __init__(self, means: Means) -> None:
         self._by = means
 
-    @staticmethod
-    def is_to_call(switch: Switch, record: Switched) -> bool:
-        return (
-            bool(record.call)
-            and not record.acked_at
-            and not record.node_ready_at
-            and (record.tries < switch.tries or record.unheard)
-        )
+    def is_to_call(self, switch: Switch, record: Switched) -> bool:
+        if not record.call or record.acked_at or record.node_ready_at:
+            return False
+        # A call that may have had an effect is followed to its end; nobody is called once more for pods that are gone.
+        return record.unheard or (record.tries < switch.tries and not self._pointless(record))
 
     async def switch_on(self, switch: Switch) -> None:
         name, pause = switch.name, switch.retry_first
@@ -57,7 +54,7 @@ class Rising:
                 return  # nobody would ever call it off again
             if not here.unsure:
                 continue  # who led before wrote what came of its own call: nobody knows of this one
-            if record.unheard and self._pointless(here):  # they went while it was written down
+            if self._pointless(here):  # they went while it was written down
                 self._not_made(record)
                 return
             outcome = await send(f"{record.call_id}-on")
