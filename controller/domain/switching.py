@@ -129,6 +129,8 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_at: float = 0.0  # when all calls to end a failed one were refused last
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
+    told_on: bool = False  # since it was called on, its status endpoint has said so
+    told_off_at: float = 0.0  # and since when it says off again
     doubted: bool = False  # its status endpoint goes on saying that it is on
     node_goes: bool = False  # it is off, and its Node object is to be deleted
     fall: Fall | None = None

@@ -75,6 +75,8 @@ def off(record: Switched, now: float) -> Switched:
         down_at=0.0,
         drain_at=0.0,
         refused_at=0.0,
+        told_on=False,
+        told_off_at=0.0,
     )
 
 

@@ -140,6 +140,10 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not seen.up or node is None:
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
+        record = _told(record, seen, now)
+        if record.told_off_at and now >= record.told_off_at + DARK:
+            ended = may_fall(record, record.told_off_at)  # by an earlier call, else by a hand on the button
+            return off(record, now) if ended else off_by_hand(record, switch, now)
         fell = record.down_at and record.down_at >= max(
             record.called_at, record.acked_at
         )  # else it comes again
@@ -181,6 +185,17 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if now > since + limits.gpu and now >= record.hand_until:
         return failed(record, Reason.GPU_DEADLINE, limits, now, f"its node never offered {', '.join(lack)}")
     return record
+
+
+def _told(record: Switched, seen: Seen, now: float) -> Switched:
+    """What its status endpoint says of one that was called on, and whose Node is not Ready yet.
+
+    Until it has said on, off says nothing: the call may not have had its effect.
+    """
+    if seen.told == "off" and record.told_on:
+        return replace(record, told_off_at=record.told_off_at or now)
+    on = record.told_on or (seen.told == "on" and bool(record.call) and not record.unheard)
+    return replace(record, told_on=on, told_off_at=0.0)
 
 
 def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:

@@ -23,6 +23,8 @@ def wished(record: Switched, call: str, pods: tuple[str, ...], now: float) -> Sw
         node_ready_at=0.0,
         gpus_seen_at=0.0,
         down_at=0.0,
+        told_on=False,
+        told_off_at=0.0,
         hand_until=0.0,
         node_goes=False,
         reason=None,
