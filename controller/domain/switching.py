@@ -74,6 +74,7 @@ class Face(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = {}
+    promised: Resources = {}  # the accelerators that the settings told then; {}: nobody remembers
     provider_id: str = ""
 
 

@@ -107,7 +107,10 @@ def taints_of(pool: Pool, face: Face | None, node: Node | None, power: str = Pow
 
 
 def offered(policy: Policy, pool: Pool, gpus: int, face: Face | None, node: Node | None) -> dict[str, int]:
-    """What it will offer. The GPUs are those that it really had; a Node that is off may have lost sight of them."""
+    """What it will offer. The GPUs are those that it really had; a Node that is off may have lost sight of them.
+
+    Where the settings have changed since, GPUs were put in or taken out, and nobody has seen yet what it has now.
+    """
     known = dict(face.allocatable) if face is not None else {}
     if not known and node is not None:
         known = {n: u for n, u in node.allocatable.items() if not is_accelerator(n, policy.gpu_resources)}
@@ -115,7 +118,9 @@ def offered(policy: Policy, pool: Pool, gpus: int, face: Face | None, node: Node
     promised = predict.gpu_resources(pool, gpus)
     if face is None:
         return known | dict(pool.resources) | promised
-    return {**{name: units for name, units in promised.items() if name not in known}, **known}
+    then = face.promised
+    changed = {name for name, units in promised.items() if then and then.get(name) != units}
+    return known | {name: units for name, units in promised.items() if name in changed or name not in known}
 
 
 def figures(

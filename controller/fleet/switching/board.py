@@ -87,7 +87,9 @@ class Switchboard:
         found = first(switch, seen, now)
         if seen.node is None or not seen.up or lacking(seen.promised, seen.node):
             return found
-        return replace(found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node))
+        return replace(
+            found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node, seen.promised)
+        )
 
     def machines(self) -> tuple[Machine, ...]:
         """Those that are not off."""

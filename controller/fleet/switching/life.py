@@ -176,7 +176,7 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
             refused_until=0.0,
             reason=None,
             note="",
-            face=face_of(node),
+            face=face_of(node, seen.promised),
         )
     if record.gpus_seen_at:
         record = replace(record, gpus_seen_at=0.0)
@@ -213,7 +213,7 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
     if not lack:
         if record.gpus_lost_at:
             record = replace(record, gpus_lost_at=0.0)
-        face = face_of(node)
+        face = face_of(node, seen.promised)
         return record if record.face == face else replace(record, face=face)
     if not record.gpus_lost_at:
         return replace(record, gpus_lost_at=now)
