@@ -113,6 +113,7 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""  # names the wish under way; "": nobody here asked for it
     again: int = 0  # rounds of a wish that was acknowledged and showed no effect
     pods: tuple[str, ...] = ()  # switched on for these, as namespace/name
+    pods_at: float = 0.0  # when these took the place of others that it was wished for
     wanted_at: float = 0.0
     called_at: float = 0.0  # when a call of this wish may have reached the endpoint last
     acked_at: float = 0.0

@@ -331,3 +331,19 @@ async def test_it_is_called_again_for_another_pod_that_counts_on_it(waits: int) 
     await world.run(operator, 140, step=1.0)
     assert world.town.pods[other.key].node == name
     assert len(world.room.wishes(True)) == 1
+
+
+async def test_a_pod_that_took_the_place_of_another_is_remembered_where_the_machine_did_not_hold_it() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["away"] * 4
+    await world.run(operator, 3, step=1.0)
+    wanted = operator.record("w1").wanted_at
+    await world.run(operator, 5, step=1.0)
+    del world.town.pods[pod.key]
+    other = world.town.add_pod("other")
+    world.town._schedule = lambda _now: None  # type: ignore[method-assign]
+    await world.wait_for(operator, "w1", Power.ON, step=1.0)
+    assert other.created > operator.record("w1").wanted_at == wanted
+    operator.board.retire("w1", Reason.IDLE, "")
+    assert operator.ledger.disappointed == {other.identity: ["w1"]}

@@ -160,13 +160,14 @@ class Switchboard:
 
     async def ask(self) -> bool:
         """Ask the status endpoints, of those that have one. Whether any answer is new."""
-        asked = [switch.name for switch in self.switches if switch.asked]
-        answers = await asyncio.gather(*(self.turning.ask(name) for name in asked))
-        new = False
-        for name, told in zip(asked, answers, strict=True):
-            new = new or self._told.get(name, ("", 0.0))[0] != told
-            self._told[name] = (told, self._clock())
-        return new
+        return any(await asyncio.gather(*(self._ask(one.name) for one in self.switches if one.asked)))
+
+    async def _ask(self, name: str) -> bool:
+        """An answer is as old as it is, however long that of another machine takes."""
+        told = await self.turning.ask(name)
+        before, _ = self._told.get(name, ("", 0.0))
+        self._told[name] = (told, self._clock())
+        return told != before
 
     def judge(self) -> None:
         """Follow every machine by what is seen now; the records are stored by the caller."""
@@ -289,7 +290,8 @@ class Switchboard:
         if hindrance(switch, planned, self._view.node(name), self._clock()) is not None:
             return False
         if planned is not record:  # it stands, with its key and its tries
-            self._ledger.change_switched(name, pods=pods)
+            if pods != record.pods:
+                self._ledger.change_switched(name, pods=pods, pods_at=self._clock())
         else:
             self.begin(switch, record, self.wish(record, pods))
         return True
@@ -308,7 +310,7 @@ class Switchboard:
         for name, pods in awaited.items():
             record = self._ledger.switched.get(name)
             if record is not None and not self._driven and outdated(record, pods):
-                self._ledger.change_switched(name, pods=pods)
+                self._ledger.change_switched(name, pods=pods, pods_at=self._clock())
 
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
@@ -333,7 +335,7 @@ class Switchboard:
             if (
                 pod.key in record.pods
                 and pod.unschedulable_since is not None
-                and pod.created <= record.wanted_at
+                and pod.created <= max(record.wanted_at, record.pods_at)
             ):
                 self._ledger.disappoint(pod.identity, record.name)
 

@@ -15,6 +15,7 @@ def wished(record: Switched, call: str, pods: tuple[str, ...], now: float) -> Sw
         call=call,
         again=0,
         pods=pods,
+        pods_at=0.0,
         wanted_at=now,
         called_at=0.0,
         acked_at=0.0,
