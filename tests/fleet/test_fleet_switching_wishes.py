@@ -277,6 +277,17 @@ async def test_nobody_is_called_once_more_for_a_pod_that_went_after_calls_of_unk
     await world.wait_for(operator, "w1", Power.FALLING, within=120)  # whatever it did is undone
 
 
+async def test_one_that_is_kept_on_is_called_again_whoever_waits() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["busy", "busy"]
+    await world.run(operator, 3, step=1.0)
+    del world.town.pods[pod.key]
+    operator.fleet.policy = replace(operator.fleet.policy, switches=(switch("w1", 1, keep_on=True),))
+    await world.run(operator, 60, step=1.0)
+    assert _switched_on(world) == {"w1"}
+
+
 async def test_one_that_comes_up_for_a_pod_that_went_is_used_and_goes_off_when_it_is_idle() -> None:
     world, operator = await _ready("w1")
     pod = world.town.add_pod("train")
