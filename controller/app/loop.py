@@ -207,7 +207,7 @@ class Loop:
         if not self._dry_run:
             self._reporter.planned(self.plan)
             if self._leads():
-                await self.fleet.apply(self.plan.actions)
+                await self.fleet.apply(self.plan.actions, self.plan.awaited)
         return True
 
     def _tell_of_pools(self) -> None:

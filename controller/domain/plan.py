@@ -148,5 +148,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     pools: Mapping[
         str, Explanation
     ] = {}  # by name: whose minimum is not filled up, for other reasons than limits
+    awaited: Mapping[str, tuple[str, ...]] = {}  # by own machine on its way: the pods that count on it
     price_floor: Decimal | None = None  # strategy cheapest: machines for the same pods cost no less an hour
     wake_at: float | None = None  # when time alone could change this plan

@@ -183,7 +183,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OFF: "The machine is switched off, and nothing needs it.",
     Reason.ON_DEADLINE: "The machine was switched on, and its Node did not become Ready in time.",
     Reason.OFF_DEADLINE: "The machine was switched off, and its Node is still Ready.",
-    Reason.SWITCH_FAILED: "The endpoint that switches the machine refused, or could not be reached.",
+    Reason.SWITCH_FAILED: "The endpoint that switches the machine refused, could not be reached, or changed nothing.",
     Reason.SWITCHED_BY_HAND: "Somebody else switched the machine; it is left as it is for a while.",
     Reason.SWITCH_LIMIT: "The machine was switched on as often in a day as its settings allow.",
     Reason.SWITCHING_OFF: "The machine is being switched off.",

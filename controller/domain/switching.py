@@ -74,6 +74,7 @@ class Face(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     allocatable: Resources = {}
+    promised: Resources = {}  # the accelerators that the settings told then; {}: nobody remembers
     provider_id: str = ""
 
 
@@ -112,6 +113,7 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: str = ""  # names the wish under way; "": nobody here asked for it
     again: int = 0  # rounds of a wish that was acknowledged and showed no effect
     pods: tuple[str, ...] = ()  # switched on for these, as namespace/name
+    pods_at: float = 0.0  # when these took the place of others that it was wished for
     wanted_at: float = 0.0
     called_at: float = 0.0  # when a call of this wish may have reached the endpoint last
     acked_at: float = 0.0
@@ -129,6 +131,9 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused_at: float = 0.0  # when all calls to end a failed one were refused last
     refused_until: float = 0.0  # not tried again before
     failures: int = 0
+    told_on: bool = False  # since it was called on, its status endpoint has said so
+    told_off_at: float = 0.0  # and since when it says off again
+    doubted: bool = False  # its status endpoint goes on saying that it is on
     node_goes: bool = False  # it is off, and its Node object is to be deleted
     fall: Fall | None = None
     reason: Reason | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -451,8 +451,13 @@ class Fleet:
 
     # -- apply ----------------------------------------------------------------------------------
 
-    async def apply(self, actions: Iterable[Action]) -> None:
-        """Carry out what was decided. Returns when it is recorded and under way, not when it is done."""
+    async def apply(
+        self, actions: Iterable[Action], awaited: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        """Carry out what was decided. Returns when it is recorded and under way, not when it is done.
+
+        `awaited`: the pods that count on own machines on their way.
+        """
         wished: set[str] = set()
         for action in actions:
             if self.switchboard is not None and self._is_switched(action):
@@ -471,6 +476,7 @@ class Fleet:
                     self.flights.call_off(action.machine)
         if self.switchboard is not None:
             self.switchboard.withdraw_all_but(wished)
+            self.switchboard.count_on(awaited or {})
 
     def _is_switched(self, action: Action) -> bool:
         name = action.pool if isinstance(action, Launch) else action.machine

@@ -15,6 +15,7 @@ from controller.domain import gpu_labels, names
 from controller.domain.cloudthings import SWITCHED, Offer
 from controller.domain.kube import Node, Pod, Taint
 from controller.domain.machine import Machine, Phase
+from controller.domain.passing import lasting
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.policy import OWN, Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
@@ -31,9 +32,8 @@ _ENOUGH: Resources = {
     "ephemeral-storage": 1 << 60,
     PODS: predict.MAX_PODS,
 }
-_OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING, names.TAINT_CLOSED)
-# What the control plane puts on a Node that is not Ready, and takes off by itself.
-_PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# A person puts it on a Node, and takes it off again.
+_OUT = "node.kubernetes.io/out-of-service"
 
 
 def with_own(snapshot: Snapshot) -> Snapshot:
@@ -73,29 +73,44 @@ def any_own(offers: tuple[Offer, ...]) -> bool:
 
 
 def labels_of(
-    policy: Policy, pool: Pool, offer: Offer, face: Face | None, node: Node | None
+    policy: Policy, pool: Pool, offer: Offer, face: Face | None, node: Node | None, power: str = Power.OFF
 ) -> dict[str, str]:
-    """Of its Node as it is, else as it was, else as the settings tell."""
+    """As it was, else as the settings tell; what its Node says comes before both.
+
+    A young Node has not got yet what others find out about it: a pod that selects the model of its GPUs fits all the same.
+    """
     labels = {names.LABEL_HOSTNAME: pool.name, names.LABEL_OS: "linux", names.LABEL_ARCH: "amd64"}
-    if node is not None:
-        return labels | dict(node.labels)
+    there = dict(node.labels) if node is not None else {}
+    if power == Power.ON and node is not None:
+        return labels | there
     if face is not None:
-        return labels | dict(face.labels)
+        return labels | dict(face.labels) | there
     if offer.type.model:
         labels |= gpu_labels.labels_for(offer.type.model, offer.type.name, offer.type.gpus, policy.gpu_labels)
     if offer.location:
         labels |= {names.LABEL_REGION: offer.location, names.LABEL_ZONE: offer.location}
-    return labels | dict(pool.labels)
+    return labels | dict(pool.labels) | there
 
 
-def taints_of(pool: Pool, face: Face | None, node: Node | None) -> tuple[Taint, ...]:
-    """Without our own, which go when it is of use."""
-    taints = node.taints if node is not None else face.taints if face is not None else pool.taints
-    return tuple(t for t in taints if t.key not in _OURS and t.key not in _PASSING)
+def taints_of(pool: Pool, face: Face | None, node: Node | None, power: str = Power.OFF) -> tuple[Taint, ...]:
+    """Those that will be there when it is of use: neither ours, nor any that goes by itself.
+
+    One that a person puts on the Node of a machine that is off keeps pods off it. Whoever puts one on while it boots may
+    take it off when it is up, so one that was not there when it was of use last counts only once it is on.
+    """
+    if node is None:
+        return lasting(face.taints if face is not None else pool.taints)
+    found = lasting(node.taints)
+    if power == Power.RISING and face is not None:
+        return tuple(t for t in found if t in face.taints)
+    return found + tuple(t for t in node.taints if t.key == _OUT)
 
 
 def offered(policy: Policy, pool: Pool, gpus: int, face: Face | None, node: Node | None) -> dict[str, int]:
-    """What it will offer. The GPUs are those that it really had; a Node that is off may have lost sight of them."""
+    """What it will offer. The GPUs are those that it really had; a Node that is off may have lost sight of them.
+
+    Where the settings have changed since, GPUs were put in or taken out, and nobody has seen yet what it has now.
+    """
     known = dict(face.allocatable) if face is not None else {}
     if not known and node is not None:
         known = {n: u for n, u in node.allocatable.items() if not is_accelerator(n, policy.gpu_resources)}
@@ -103,7 +118,9 @@ def offered(policy: Policy, pool: Pool, gpus: int, face: Face | None, node: Node
     promised = predict.gpu_resources(pool, gpus)
     if face is None:
         return known | dict(pool.resources) | promised
-    return {**{name: units for name, units in promised.items() if name not in known}, **known}
+    then = face.promised
+    changed = {name for name, units in promised.items() if then and then.get(name) != units}
+    return known | {name: units for name, units in promised.items() if name in changed or name not in known}
 
 
 def figures(
@@ -112,17 +129,18 @@ def figures(
     """Labels, taints and what is free of a switched machine that is off, or on its way."""
     own = snapshot.own.get(pool.name)
     face = own.face if own is not None else None
+    power = own.power if own is not None else Power.OFF
     policy = snapshot.policy
-    labels = labels_of(policy, pool, offer, face, node)
-    taints = taints_of(pool, face, node)
+    labels = labels_of(policy, pool, offer, face, node, power)
+    taints = taints_of(pool, face, node, power)
     there = offered(policy, pool, offer.type.gpus, face, node)
     daemons = total(with_place(pod.shape.requests) for pod in pods if pod.shape.is_daemon)
-    # What is being deleted there is over as soon as its kubelet is back to say so.
-    on = own is not None and own.power == Power.ON  # then this only tells how large it is
+    # What is being deleted there is over as soon as its kubelet is back to say so. Of one that is on this only tells how
+    # large it is.
     used = total(
         with_place(pod.shape.requests)
         for pod in pods
-        if not (on or pod.shape.is_daemon or pod.deleting_at is not None or pod.finished)
+        if not (power == Power.ON or pod.shape.is_daemon or pod.deleting_at is not None or pod.finished)
     )
     overhead = predict.daemon_overhead(snapshot.daemonsets, pool.name, labels, taints)
     return labels, taints, subtract({PODS: predict.MAX_PODS, **there}, add(used, maximum(overhead, daemons)))

@@ -172,6 +172,11 @@ def _finished(made: Draft) -> Plan:
         pods=dict(sorted(told.items())),
         machines=dict(sorted(machines_told.items())),
         pools=dict(sorted((free.told | minimum.told).items())),
+        awaited={
+            room.name: tuple(sorted(pod.key for pod in room.pods))
+            for room in placing.sites.coming
+            if room.pods and is_own(room.machine)
+        },
         price_floor=_price_floor(made),
         wake_at=min((moment for moment in wakes if moment is not None), default=None),
     )

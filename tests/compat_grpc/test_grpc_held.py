@@ -13,7 +13,7 @@ from controller.domain.machine import Phase
 from controller.domain.outcome import Refused
 from controller.domain.policy import Billing, Headroom, NamespaceLimit
 from controller.domain.reason import Reason
-from controller.fleet.switching.life import SPEAKS
+from controller.fleet.switching.seeing import SPEAKS
 from tests.compat_grpc.generations import Client
 from tests.compat_grpc.scene import G, code_of, pool, served, world
 from tests.compat_grpc.test_grpc_switched import cabinet, own, switched_on

@@ -155,7 +155,7 @@ class Controller:
         if decide:
             snapshot = picture.take(self.fleet.policy, self.hands, self.fleet, self.world.time.now)
             self.plan = self.fleet.possible(make_plan(snapshot))
-            await self.fleet.apply(self.plan.actions)
+            await self.fleet.apply(self.plan.actions, self.plan.awaited)
 
     def buy(self, *pods: str) -> Machine:
         offer = self.world.account.offers[0]

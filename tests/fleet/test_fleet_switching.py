@@ -13,7 +13,8 @@ from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.removal import UNSEEN
-from controller.fleet.switching.life import Seen, step
+from controller.fleet.switching.life import step
+from controller.fleet.switching.seeing import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Cabinet, switch
 
@@ -211,6 +212,39 @@ async def test_a_status_endpoint_tells_at_once_that_it_was_switched_off() -> Non
     world.room.press("w1", False)
     await world.run(operator, 20 + 40)
     assert operator.power("w1") is Power.OFF
+
+
+async def test_one_that_somebody_switches_off_while_it_boots_is_left_off_where_its_endpoint_tells() -> None:
+    world = Cabinet(switch("w1", 1, asked=True))
+    world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 20)
+    world.town.add_pod("train")
+    await world.run(operator, 30)
+    assert world.room.boxes["w1"].power == "booting"
+    calls = len(world.room.calls)
+    world.room.press("w1", False)
+    await world.wait_for(operator, "w1", Power.OFF, within=100)
+    assert operator.plan.pods["default/train"].code is Reason.SWITCHED_BY_HAND
+    await world.run(operator, 1700)
+    assert len(world.room.calls) == calls
+
+
+async def test_one_that_says_off_until_the_call_acts_or_for_a_moment_is_on_its_way() -> None:
+    world = Cabinet(switch("w1", 1, asked=True))
+    box = world.room.add("w1", 1)
+    operator = world.begin()
+    await world.run(operator, 20)
+    world.room.faults["w1"], world.room.delay = ["queued"], 60.0
+    world.town.work = 1e6
+    world.town.add_pod("train")
+    await world.run(operator, 80)
+    assert box.power == "booting"
+    box.power = "off"  # its power supply tests itself
+    await world.run(operator, 20)
+    box.power = "booting"
+    await world.wait_for(operator, "w1", Power.ON, within=200)
+    assert len(world.room.calls) == 1
 
 
 async def test_it_is_off_only_when_its_status_endpoint_agrees() -> None:

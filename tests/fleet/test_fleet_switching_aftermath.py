@@ -14,7 +14,7 @@ from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.switching.aftermath import answered, called, dated, kept, rebooted
 from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.lever import Lever
-from controller.fleet.switching.life import Seen
+from controller.fleet.switching.seeing import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Box, Cabinet, Operator, switch
 

@@ -15,7 +15,8 @@ from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.switching.lever import Lever
-from controller.fleet.switching.life import Seen, step
+from controller.fleet.switching.life import step
+from controller.fleet.switching.seeing import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Cabinet, switch
 

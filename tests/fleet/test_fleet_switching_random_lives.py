@@ -22,6 +22,9 @@ from controller.fleet.ledger import LedgerError
 from tests.fleet.power import ENDS, FAULTS, Cabinet, Call, Operator, switch
 
 ON_WITHIN = 240.0
+# A call acts by LATEST, or up to a step of 20 s later; its machine is down 20 s after that, which is seen a step later.
+LATEST = 110.0
+OFF_WITHIN = LATEST + 60.0
 
 
 class Life:
@@ -31,7 +34,7 @@ class Life:
         names = [f"w{n}" for n in range(self.rng.randint(1, 4))]
         more: dict[str, Any] = {
             "on_within": ON_WITHIN,
-            "off_within": 120.0,
+            "off_within": OFF_WITHIN,
             "left_alone": 200.0,
             "asked": asked,
             "delete_node": self.rng.random() < 0.3,
@@ -51,7 +54,7 @@ class Life:
             )  # fmt: skip
         self.room.before = self._judge
         self.room.usually = self.rng.choice(["ok", "ok", "queued"])
-        self.room.delay = 110.0
+        self.room.delay = LATEST
         self.operator: Operator = self.world.begin()
         self.former: list[Operator] = []  # who led before, with what they had under way
         self.pods = 0
@@ -108,7 +111,7 @@ class Life:
                 town.add_pod(f"p{self.pods}")
         elif chance < 0.22:
             room.faults.setdefault(name, []).append(rng.choice((*FAULTS, *ENDS)))
-            room.delay = rng.choice([15.0, 15.0, 60.0, 110.0])
+            room.delay = rng.choice([15.0, 15.0, 60.0, LATEST])
         elif chance < 0.26:
             await self.restart()
         elif chance < 0.29:

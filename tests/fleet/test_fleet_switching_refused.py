@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from controller.domain.policy import Deadlines
 from controller.domain.reason import Reason
 from controller.domain.switching import Fall, Power, Switched
-from controller.fleet.switching.life import Seen, step
+from controller.fleet.switching.life import step
+from controller.fleet.switching.seeing import Seen
 from tests.fleet.fakes import make_node
 from tests.fleet.power import Cabinet, Operator, switch
 

@@ -262,3 +262,99 @@ async def test_after_a_wish_that_was_given_up_a_hand_on_the_button_is_somebody_e
     world.room.press("w1", True)
     await world.wait_for(operator, "w1", Power.RISING)
     assert operator.record("w1").reason is Reason.SWITCHED_BY_HAND
+
+
+async def test_nobody_is_called_once_more_for_a_pod_that_went_after_calls_of_unknown_outcome() -> None:
+    world, operator = await _ready("w1", on_within=120.0)
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["busy", "busy"]
+    await world.run(operator, 3, step=1.0)
+    del world.town.pods[pod.key]
+    await world.run(operator, 60, step=1.0)
+    assert len(world.room.wishes(True)) == 1
+    assert _switched_on(world) == set()
+    assert operator.power("w1") is Power.RISING  # an earlier call may act yet
+    await world.wait_for(operator, "w1", Power.FALLING, within=120)  # whatever it did is undone
+
+
+async def test_one_that_is_kept_on_is_called_again_whoever_waits() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["busy", "busy"]
+    await world.run(operator, 3, step=1.0)
+    del world.town.pods[pod.key]
+    operator.fleet.policy = replace(operator.fleet.policy, switches=(switch("w1", 1, keep_on=True),))
+    await world.run(operator, 60, step=1.0)
+    assert _switched_on(world) == {"w1"}
+
+
+async def test_one_that_comes_up_for_a_pod_that_went_is_used_and_goes_off_when_it_is_idle() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["lost", "busy"]
+    await world.run(operator, 15, step=1.0)
+    del world.town.pods[pod.key]
+    await world.wait_for(operator, "w1", Power.ON, within=200)
+    assert _switched_on(world) == set()
+    await world.wait_for(operator, "w1", Power.OFF, within=400)
+
+
+async def test_nobody_is_called_once_more_for_a_pod_that_runs_elsewhere() -> None:
+    world = Cabinet(switch("w1", 1), switch("w2", 1))
+    world.room.add("w1", 1, power="on")
+    world.room.add("w2", 1)
+    operator = world.begin()
+    world.town.work = 30
+    world.town.add_pod("first")
+    await world.run(operator, 20, step=1.0)
+    assert world.town.pods["default/first"].node == "w1"
+    world.town.add_pod("train")
+    world.room.faults["w2"] = ["busy"] * 3
+    await world.run(operator, 120, step=1.0)
+    assert _switched_on(world) == set()
+
+
+async def test_a_call_of_which_only_the_record_is_left_is_not_made_for_a_pod_that_went() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["dies"]
+    await world.run(operator, 10, step=1.0)
+    assert operator.hands.dead
+    del world.town.pods[pod.key]
+    operator = world.begin()
+    await world.run(operator, 60, step=1.0)
+    assert _switched_on(world) == set()
+
+
+@pytest.mark.parametrize("waits", [0, 60])
+async def test_it_is_called_again_for_another_pod_that_counts_on_it(waits: int) -> None:
+    world, operator = await _ready("w1", "w2")
+    pod = world.town.add_pod("train")
+    world.room.faults = {"w1": ["busy"] * 2, "w2": ["busy"] * 2}
+    await world.run(operator, 3, step=1.0)
+    (name,) = {call.name for call in world.room.calls}
+    del world.town.pods[pod.key]
+    await world.run(operator, waits, step=1.0)
+    world.town.work = 1e5
+    other = world.town.add_pod("other")
+    await world.run(operator, 10, step=1.0)
+    assert operator.record(name).pods == (other.key,)
+    await world.run(operator, 140, step=1.0)
+    assert world.town.pods[other.key].node == name
+    assert len(world.room.wishes(True)) == 1
+
+
+async def test_a_pod_that_took_the_place_of_another_is_remembered_where_the_machine_did_not_hold_it() -> None:
+    world, operator = await _ready("w1")
+    pod = world.town.add_pod("train")
+    world.room.faults["w1"] = ["away"] * 4
+    await world.run(operator, 3, step=1.0)
+    wanted = operator.record("w1").wanted_at
+    await world.run(operator, 5, step=1.0)
+    del world.town.pods[pod.key]
+    other = world.town.add_pod("other")
+    world.town._schedule = lambda _now: None  # type: ignore[method-assign]
+    await world.wait_for(operator, "w1", Power.ON, step=1.0)
+    assert other.created > operator.record("w1").wanted_at == wanted
+    operator.board.retire("w1", Reason.IDLE, "")
+    assert operator.ledger.disappointed == {other.identity: ["w1"]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -21,23 +21,25 @@ from controller.domain.plan import Refusal
 from controller.domain.policy import Policy, Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.resources import Resources
-from controller.domain.switching import DAY, Own, Power, Switch, Switched, as_machine
+from controller.domain.switching import Own, Power, Switch, Switched, as_machine
 from controller.fleet.ledger import Ledger
 from controller.fleet.listener import Listener
 from controller.fleet.switching.aftermath import dated, may_fall
 from controller.fleet.switching.closing import taint_wanted
 from controller.fleet.switching.driven import lacking_marks, startup_taint
+from controller.fleet.switching.ends import off, withdrawn
 from controller.fleet.switching.faces import face_of
-from controller.fleet.switching.life import Seen, first, off, step, withdrawn
+from controller.fleet.switching.life import first, step
+from controller.fleet.switching.seeing import TELLS, Seen
 from controller.fleet.switching.turning import Turning
 from controller.fleet.switching.waits import hindrance, paused, stays
+from controller.fleet.switching.wishes import outdated, wished
 from controller.fleet.usable import in_use, lacking
 from controller.planning.predict import gpu_resources
 
 log = logging.getLogger("gpu_autoscaler.fleet")
 
 _LEAVING = (Power.ON, Power.DRAINING, Power.FALLING)  # what may be taking it away can be called off
-_TELLS = 120.0  # an answer of a status endpoint is believed that long
 
 
 class Switchboard:
@@ -85,7 +87,9 @@ class Switchboard:
         found = first(switch, seen, now)
         if seen.node is None or not seen.up or lacking(seen.promised, seen.node):
             return found
-        return replace(found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node))
+        return replace(
+            found, power=Power.ON, on_since=seen.node.created, face=face_of(seen.node, seen.promised)
+        )
 
     def machines(self) -> tuple[Machine, ...]:
         """Those that are not off."""
@@ -156,13 +160,14 @@ class Switchboard:
 
     async def ask(self) -> bool:
         """Ask the status endpoints, of those that have one. Whether any answer is new."""
-        asked = [switch.name for switch in self.switches if switch.asked]
-        answers = await asyncio.gather(*(self.turning.ask(name) for name in asked))
-        new = False
-        for name, told in zip(asked, answers, strict=True):
-            new = new or self._told.get(name, ("", 0.0))[0] != told
-            self._told[name] = (told, self._clock())
-        return new
+        return any(await asyncio.gather(*(self._ask(one.name) for one in self.switches if one.asked)))
+
+    async def _ask(self, name: str) -> bool:
+        """An answer is as old as it is, however long that of another machine takes."""
+        told = await self.turning.ask(name)
+        before, _ = self._told.get(name, ("", 0.0))
+        self._told[name] = (told, self._clock())
+        return told != before
 
     def judge(self) -> None:
         """Follow every machine by what is seen now; the records are stored by the caller."""
@@ -224,7 +229,8 @@ class Switchboard:
         return Seen(
             node=node,
             busy=node is not None and any(in_use(pod, declared) for pod in self._view.pods_on(switch.name)),
-            told=told if 0 <= now - at <= _TELLS else "",
+            told=told if 0 <= now - at <= TELLS else "",
+            paused=paused(self.policy, switch, node, "scale-down"),
             promised=_promised(switch),
         )
 
@@ -260,8 +266,8 @@ class Switchboard:
         for switch, record in self.records():
             seen = self._seen(switch, now)
             self.turning.follow(self.policy, switch, record)
-            if record.power in _LEAVING and paused(self.policy, switch, seen.node, "scale-down"):
-                self.turning.call_off(switch.name, f"switching {switch.name} off is paused")
+            if record.power in _LEAVING and seen.paused:
+                self.turning.pause(switch.name)
             self._taint(switch, record, seen, now)
             if self._driven and switch.delete_node and seen.node is not None:
                 taints = startup_taint(record, seen.node, seen.promised)
@@ -284,7 +290,8 @@ class Switchboard:
         if hindrance(switch, planned, self._view.node(name), self._clock()) is not None:
             return False
         if planned is not record:  # it stands, with its key and its tries
-            self._ledger.change_switched(name, pods=pods)
+            if pods != record.pods:
+                self._ledger.change_switched(name, pods=pods, pods_at=self._clock())
         else:
             self.begin(switch, record, self.wish(record, pods))
         return True
@@ -298,29 +305,16 @@ class Switchboard:
                 self._ledger.put_switched(after)
                 self._noticed(switch, before, after)
 
+    def count_on(self, awaited: Mapping[str, tuple[str, ...]]) -> None:
+        """The pods that machines on their way are for now: where a call is still to be made, it is for them."""
+        for name, pods in awaited.items():
+            record = self._ledger.switched.get(name)
+            if record is not None and not self._driven and outdated(record, pods):
+                self._ledger.change_switched(name, pods=pods, pods_at=self._clock())
+
     def wish(self, record: Switched, pods: tuple[str, ...]) -> Switched:
         """Write down that it is to be on."""
-        now = self._clock()
-        after = replace(
-            record,
-            power=Power.RISING,
-            call=self.turning.means.new_call(),
-            again=0,
-            pods=pods,
-            wanted_at=now,
-            called_at=0.0,
-            acked_at=0.0,
-            unsure=False,
-            tries=0,
-            node_ready_at=0.0,
-            gpus_seen_at=0.0,
-            down_at=0.0,
-            hand_until=0.0,
-            node_goes=False,
-            reason=None,
-            note="",
-            ons=(*(at for at in record.ons if at > now - DAY), now),
-        )
+        after = wished(record, self.turning.means.new_call(), pods, self._clock())
         self._ledger.put_switched(after)
         return after
 
@@ -341,7 +335,7 @@ class Switchboard:
             if (
                 pod.key in record.pods
                 and pod.unschedulable_since is not None
-                and pod.created <= record.wanted_at
+                and pod.created <= max(record.wanted_at, record.pods_at)
             ):
                 self._ledger.disappoint(pod.identity, record.name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.domain.switching import Power, Switched
 from controller.fleet.switching.aftermath import may_fall
-from controller.fleet.switching.life import Seen
+from controller.fleet.switching.seeing import Seen
 
 # A kept Node's GPU DaemonSets may have changed while it was off, and their new pods do not tolerate our taint.
 PATIENCE = 120.0

@@ -7,38 +7,23 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.domain import names
-from controller.domain.kube import Node, Taint
+from controller.domain.kube import Node
+from controller.domain.passing import lasting
 from controller.domain.resources import Resources
 from controller.domain.switching import Face
 
-# Taints that come and go: ours, the control plane's, and those of cluster-autoscaler and of who starts a Node.
-_PASSING = (
-    "gpu-autoscaler/",
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ignore-taint.cluster-autoscaler.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
-    "status-taint.cluster-autoscaler.kubernetes.io/",
-    names.CA_TO_BE_DELETED,
-    "DeletionCandidateOfClusterAutoscaler",
-)
 
-
-def face_of(node: Node) -> Face:
+def face_of(node: Node, promised: Resources) -> Face:
     return Face(
         labels=dict(node.labels),
-        taints=_lasting(node),
+        taints=lasting(node.taints),
         allocatable=dict(node.allocatable),
+        promised=dict(promised),
         provider_id=node.provider_id,
     )
 
 
 def without_gpus(node: Node, promised: Resources) -> Face:
     """It was never seen to be of use, and a Node that is off may have lost sight of its GPUs."""
-    face = face_of(node)
+    face = face_of(node, promised)
     return replace(face, allocatable={n: u for n, u in face.allocatable.items() if n not in promised})
-
-
-def _lasting(node: Node) -> tuple[Taint, ...]:
-    return tuple(t for t in node.taints if not t.key.startswith(_PASSING))

@@ -8,37 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from controller.cluster.protocol import ClusterError
 from controller.domain.kube import Pod
 from controller.domain.machine import FAILURES
-from controller.domain.outcome import Happened, Outcome, Refused, Unknown
+from controller.domain.outcome import Happened, Refused
 from controller.domain.plan import Explanation
 from controller.domain.policy import Policy
-from controller.domain.reason import SENTENCES, Reason
-from controller.domain.switching import Fall, Power, Switch, Switched, as_machine
+from controller.domain.reason import Reason
+from controller.domain.switching import Fall, Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
-from controller.fleet.switching.aftermath import answered, called, dated, kept, prolonged
-from controller.fleet.switching.life import SPEAKS, USELESS, off, pause_after
+from controller.fleet.switching.aftermath import answered, called, dated, prolonged
+from controller.fleet.switching.ends import USELESS
 from controller.fleet.switching.means import AGAIN, Means
+from controller.fleet.switching.seeing import SPEAKS
+from controller.fleet.switching.staying import LATER, Staying
+from controller.fleet.switching.waits import paused
 from controller.fleet.tasks import Grounded, NotYet
-
-_LATER = 30.0
-_ROUNDS = 3  # of calls, each as long as off_within, that were answered by nothing but errors
 
 
 class Falling:
     def __init__(self, means: Means) -> None:
         self._by = means
+        self._staying = Staying(means)
         self.called_off: dict[str, str] = {}  # machines that stay on after all, and why
+        self.paused: set[str] = set()  # since what is under way with them began
+
+    def unmark(self, name: str) -> None:
+        self.called_off.pop(name, None)
+        self.paused.discard(name)
 
     def _wanted_off(self, name: str) -> Callable[[], None]:
         def check() -> None:
             self._by.lead()
             if why := self.called_off.get(name):
                 raise CalledOff(Explanation(Reason.NEEDED, why))
+
+        return check
+
+    def _wanted_off_whatever_waits(self, policy: Policy, switch: Switch) -> Callable[[], None]:
+        """One that is of no use, or may be on its way down already: only who works on it can ask for time."""
+
+        def check() -> None:
+            self._by.lead()
+            said = paused(policy, switch, self._by.node(switch.name), "scale-down")
+            if said or switch.name in self.paused:
+                raise NotYet(f"switching {switch.name} off is paused", LATER)
 
         return check
 
@@ -50,7 +65,7 @@ class Falling:
             await self._by.removal.soften(policy, self._by.machine(switch), check)
             check()
         except CalledOff as stop:
-            await self._keep(switch, stop.why)
+            await self._staying.keep(switch, stop.why)
             return
         if self._by.record_in(switch.name, Power.ON) is None:
             return
@@ -63,7 +78,13 @@ class Falling:
         record = self._by.record_in(switch.name, Power.DRAINING)
         if record is None:
             return
-        wanted = self._by.lead if record.reason in FAILURES else self._wanted_off(switch.name)
+        failed = record.reason in FAILURES
+        wanted = self._wanted_off_whatever_waits(policy, switch) if failed else self._wanted_off(switch.name)
+        if failed and self._by.clock() > record.drain_at + policy.deadlines.eviction_grace:
+            wanted()
+            await self._by.change(
+                switch, drain_at=self._by.clock()
+            )  # it was kept for long: the pods get their time
 
         def check() -> None:
             wanted()
@@ -74,7 +95,7 @@ class Falling:
             await self._by.removal.drain(policy, self._by.machine(switch), check, lambda _refusal: None)
             check()
         except CalledOff as stop:
-            await self._keep(switch, stop.why)
+            await self._staying.keep(switch, stop.why)
             return
         now = self._by.clock()
         await self._by.change(
@@ -96,13 +117,13 @@ class Falling:
                 # All were refused, and what was to follow was not written down any more, or fewer are allowed now.
                 record = await self._by.change(switch, tries=0)
             if self._in_other_hands(switch, record):
-                raise NotYet(f"{name} has fallen silent by itself: somebody may be at work on it", _LATER)
+                raise NotYet(f"{name} has fallen silent by itself: somebody may be at work on it", LATER)
             if not record.call:
                 record = await self._by.change(switch, call=self._by.new_call())
             if not record.drain_at:
                 await self._close(name)
             send = await self._by.endpoints.prepare(name, False)
-            here = self._same_wish(record)
+            here = self._by.same_wish(record)
             if here is None:
                 return
             record, calls_before = here, dated(here, self._by.clock()).fall
@@ -110,12 +131,12 @@ class Falling:
                 await self._last_look(policy, switch, record, calls_before)
             except CalledOff as stop:
                 self._not_called(record)
-                await self._keep(switch, stop.why)
+                await self._staying.keep(switch, stop.why)
                 return
-            except (ClusterError, LedgerError, Grounded):
+            except (ClusterError, LedgerError, Grounded, NotYet):
                 self._not_called(record)
                 raise
-            here = self._same_wish(record)
+            here = self._by.same_wish(record)
             if here is None:
                 return
             if here.again != record.again or not here.unsure:
@@ -123,7 +144,7 @@ class Falling:
             self._may_act_from_now_on(switch, called_at=self._by.clock())
             outcome = await send(f"{record.call_id}-off")
             self._may_act_from_now_on(switch)  # it may have been read, or begun, in the last moment
-            here = self._same_wish(record)
+            here = self._by.same_wish(record)
             if here is None:
                 return
             if here.again != record.again:
@@ -141,18 +162,18 @@ class Falling:
             elif refused:
                 await self._by.change(switch, fall=calls_before)
             self._by.listener.not_acknowledged(switch, here, False, outcome)
-            if not sure and await self._will_not_go_again(switch, here, outcome):
+            if not sure and await self._staying.will_not_go_again(switch, here, outcome):
                 # An earlier call may have acted: no refusal is ever sure, and it would be called off for ever.
                 await self._by.change(switch, acked_at=self._by.clock())
                 return
-            here = self._same_wish(record)
+            here = self._by.same_wish(record)
             if here is None:
                 return  # somebody else has ended it while that was written down
             if here.again != record.again:
                 continue
             final = isinstance(outcome, Refused) and outcome.reason not in AGAIN
             if sure and (final or here.tries >= switch.tries):
-                await self._stays_on(switch, here, outcome)
+                await self._staying.stays_on(switch, here, outcome)
                 return
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
@@ -171,17 +192,14 @@ class Falling:
         fall = record.fall or called(None, now, until, self._by.node(switch.name))
         self._by.ledger.change_switched(switch.name, fall=prolonged(fall, now, until), **fields)
 
-    def _same_wish(self, record: Switched) -> Switched | None:
-        """The record as it is now; None where it is of another wish."""
-        here = self._by.record_in(record.name, Power.FALLING)
-        return here if here is not None and here.call == record.call else None
-
     async def _last_look(
         self, policy: Policy, switch: Switch, record: Switched, calls_before: Fall | None
     ) -> None:
         """A call is prepared and written down first, and the list is read last: nothing stands between it and the call."""
         name, now = switch.name, self._by.clock()
-        check = self._by.lead if record.reason in FAILURES or record.unsure else self._wanted_off(name)
+        goes = record.reason in FAILURES or record.unsure
+        check = self._wanted_off_whatever_waits(policy, switch) if goes else self._wanted_off(name)
+        check()
         fall = called(calls_before, now, now + switch.off_within, self._by.node(name))
         await self._by.change(switch, tries=record.tries + 1, called_at=now, unsure=True, fall=fall)
         check()
@@ -204,34 +222,9 @@ class Falling:
             if error.kind != "not_found":
                 raise
 
-    async def _keep(self, switch: Switch, why: Explanation) -> None:
-        """It stays on. One that is of no use stays tainted, and goes as soon as nothing needs it."""
-        record = self._by.ledger.switched.get(switch.name)
-        if record is None or record.power is Power.OFF:
-            return
-        machine = as_machine(record, switch)
-        if machine is None or (record.power is Power.FALLING and (record.unsure or record.again)):
-            raise NotYet(
-                f"{switch.name} may be on its way down and cannot be asked again: {why.message}", _LATER
-            )
-        if record.reason in FAILURES and record.power is not Power.ON:
-            if record.reason is Reason.ON_DEADLINE:
-                # Its Node never came, and something is held there all the same: it is left as it is.
-                after = replace(off(record, self._by.clock()), note=f"{record.note} {why.message}")
-                await self._by.put(switch, after)
-                return
-            raise NotYet(f"{switch.name} is of no use and cannot go yet: {why.message}", _LATER)
-        if record.power is Power.ON or kept(record, self._by.clock()).power is Power.ON:
-            await self._by.removal.restore(machine, self._by.lead)
-            self._by.restored(machine.name)  # its mark of being idle went, too
-        if record.power is not Power.ON:
-            here = self._by.ledger.switched[switch.name]
-            await self._by.put(switch, replace(kept(here, self._by.clock()), reason=None, note=""))
-        self._by.listener.removal_called_off(machine, why)
-
     def _not_called(self, before: Switched) -> None:
         """The call that was written down last was not made."""
-        if self._same_wish(before) is not None:
+        if self._by.same_wish(before) is not None:
             self._by.ledger.change_switched(
                 before.name,
                 tries=before.tries,
@@ -239,47 +232,6 @@ class Falling:
                 unsure=before.unsure,
                 fall=before.fall,
             )
-
-    async def _stays_on(self, switch: Switch, record: Switched, outcome: Outcome) -> None:
-        """No call had any effect: it goes on working, and is switched off at another time."""
-        failures = record.failures + 1
-        until = self._by.clock() + pause_after(failures, self._by.limits)
-        words = getattr(outcome, "message", "") or SENTENCES[Reason.SWITCH_FAILED]
-        words = f"it cannot be switched off: {words}"
-        if record.reason in FAILURES:
-            never_came = record.reason is Reason.ON_DEADLINE
-            if never_came and await self._will_not_go_again(switch, record, outcome):
-                here = self._by.ledger.switched[switch.name]
-                after = replace(
-                    off(here, self._by.clock()), note=f"{SENTENCES[Reason.ON_DEADLINE]} And {words}"
-                )
-                await self._by.put(switch, replace(after, refused_until=max(here.refused_until, until)))
-                return
-            await self._by.change(switch, called_at=0.0, tries=0, refused_at=self._by.clock(), note=words)
-            raise NotYet(f"{switch.name}: {words}", max(_LATER, until - self._by.clock()))
-        after = replace(
-            kept(self._by.ledger.switched[switch.name], self._by.clock()),
-            failures=failures,
-            refused_until=until,
-            reason=Reason.SWITCH_FAILED,
-            note=words,
-        )
-        await self._by.put(switch, after)
-
-    async def _will_not_go_again(self, switch: Switch, record: Switched, outcome: Outcome) -> bool:
-        """Its Node is silent, and its endpoint will not have the call, as many will not of a machine that is off.
-
-        Those that say so with 409 or 5xx may mean a call that is still at work, so they are asked again for long.
-
-        Where that is wrong it costs current, as it did; to call it off for ever would cost the machine.
-        """
-        answered = isinstance(outcome, Unknown) and outcome.answered and record.again >= _ROUNDS
-        if getattr(outcome, "reason", None) is not Reason.BAD_REQUEST and not answered:
-            return False  # an endpoint that is away, or wants other credentials, says nothing of the machine
-        told = await self._by.endpoints.ask(switch.name) if switch.asked else ""
-        node, here = self._by.node(switch.name), self._same_wish(record)
-        silent = node is None or not node.ready
-        return told != "on" and silent and here is not None and here.again == record.again
 
     async def delete_node(self, policy: Policy, switch: Switch) -> None:
         """It is off, and its Node object is to go with it: by its UID, and never one that is Ready again.
@@ -290,11 +242,11 @@ class Falling:
         node = await self._by.writer.get_node(switch.name)
         if node is not None and not node.ready:
             if node.has_taint(*SPEAKS):
-                raise NotYet(f"Node {switch.name} is kept: its kubelet still speaks, or does again", _LATER)
+                raise NotYet(f"Node {switch.name} is kept: its kubelet still speaks, or does again", LATER)
             pods = await self._by.writer.list_pods_on(switch.name)
             busy = next((pod for pod in pods if _stays(pod)), None)
             if busy is not None:
-                raise NotYet(f"Node {switch.name} is kept: pod {busy.key} is bound to it", _LATER)
+                raise NotYet(f"Node {switch.name} is kept: pod {busy.key} is bound to it", LATER)
             here = self._by.record_in(switch.name, Power.OFF)
             if here is None or not here.node_goes:
                 return  # it is switched on meanwhile

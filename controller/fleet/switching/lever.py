@@ -21,7 +21,7 @@ from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
 from controller.fleet.removal import CalledOff
 from controller.fleet.switching.board import Switchboard
-from controller.fleet.switching.life import withdrawn
+from controller.fleet.switching.ends import withdrawn
 from controller.fleet.switching.waits import hindrance, paused, stays
 from controller.fleet.tasks import Grounded
 

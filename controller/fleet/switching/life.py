@@ -7,38 +7,21 @@ was done by hand, or by the hardware; it is written down and left alone for a wh
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from controller.domain import names
-from controller.domain.kube import Node
 from controller.domain.policy import Deadlines
-from controller.domain.reason import SENTENCES, Reason
-from controller.domain.resources import Resources
+from controller.domain.reason import Reason
 from controller.domain.switching import DAY, Power, Switch, Switched
-from controller.fleet.switching.aftermath import DARK, called, dated, kept, may_fall, rebooted
+from controller.fleet.switching.aftermath import DARK, called, dated, may_fall, rebooted
+from controller.fleet.switching.ends import failed, given_up, off, off_by_hand
 from controller.fleet.switching.faces import face_of, without_gpus
+from controller.fleet.switching.going import draining, falling
+from controller.fleet.switching.seeing import SPEAKS, TELLS, Seen
 from controller.fleet.usable import lacking
 
-# On a Node that is not Ready and whose kubelet says so itself: somebody may be starting it.
-SPEAKS = ("node.kubernetes.io/not-ready", "NoSchedule")
-# Why a machine that is on is of no use.
-USELESS = (Reason.ON_DEADLINE, Reason.GPU_DEADLINE, Reason.GPU_LOST)
 _CLOSING = (names.TAINT_DRAINING, names.TAINT_LEAVING)
 _MOMENTS = tuple(n for n in Switched.__struct_fields__ if n.endswith("_at") or n in ("on_since", "off_since"))
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the world shows of one machine."""
-
-    node: Node | None = None
-    busy: bool = False  # some pod there uses its accelerators
-    told: str = ""  # by its status endpoint, lately: on | off; "": nothing that is known
-    promised: Resources = {}  # the accelerators that its Node must offer
-
-    @property
-    def up(self) -> bool:
-        return self.node is not None and self.node.ready and not self.node.deleting
 
 
 def first(switch: Switch, seen: Seen, now: float) -> Switched:
@@ -56,6 +39,10 @@ def first(switch: Switch, seen: Seen, now: float) -> Switched:
 def step(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     """Follow the machine as far as what is seen carries it."""
     record = dated(_no_later_than(record, switch, limits, now), now)
+    if record.doubted and seen.told == "off":
+        record = replace(record, doubted=False)
+    elif record.doubted:
+        seen = replace(seen, told="")
     if seen.up and seen.node is not None:
         after = rebooted(record, seen.node)
         called_off = record.power is Power.FALLING and bool(record.called_at or record.unsure)
@@ -93,15 +80,21 @@ def _once(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: 
             return _rising(record, seen, switch, limits, now)
         case Power.ON:
             return _on(record, seen, switch, limits, now)
+        case Power.DRAINING:
+            return draining(record, seen, switch, limits, now)
         case Power.FALLING:
-            return _falling(record, seen, switch, limits, now)
-        case _:
-            return record
+            return falling(record, seen, switch, limits, now)
 
 
 def _off(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
-    if not seen.up or seen.told == "off":
+    if not seen.up:
+        record = replace(record, node_ready_at=0.0) if record.node_ready_at else record
         return _left_behind(record, seen, switch, limits, now)
+    if seen.told == "off":
+        # Its Node may look Ready for a moment yet; later it is right, and the endpoint looks at something else.
+        since = record.node_ready_at or now
+        if now <= since + TELLS:
+            return replace(record, node_ready_at=since, down_at=0.0)
     # It may be late, or the answer to a call was lost: then it was no stranger who switched it on.
     ours = bool(record.rose_at) and now - record.rose_at < 2 * switch.on_within
     return replace(
@@ -147,6 +140,10 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     if not seen.up or node is None:
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
+        record = _told(record, seen, now)
+        if record.told_off_at and now >= record.told_off_at + DARK:
+            ended = may_fall(record, record.told_off_at)  # by an earlier call, else by a hand on the button
+            return off(record, now) if ended else off_by_hand(record, switch, now)
         fell = record.down_at and record.down_at >= max(
             record.called_at, record.acked_at
         )  # else it comes again
@@ -179,7 +176,7 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
             refused_until=0.0,
             reason=None,
             note="",
-            face=face_of(node),
+            face=face_of(node, seen.promised),
         )
     if record.gpus_seen_at:
         record = replace(record, gpus_seen_at=0.0)
@@ -190,6 +187,17 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
     return record
 
 
+def _told(record: Switched, seen: Seen, now: float) -> Switched:
+    """What its status endpoint says of one that was called on, and whose Node is not Ready yet.
+
+    Until it has said on, off says nothing: the call may not have had its effect.
+    """
+    if seen.told == "off" and record.told_on:
+        return replace(record, told_off_at=record.told_off_at or now)
+    on = record.told_on or (seen.told == "on" and bool(record.call) and not record.unheard)
+    return replace(record, told_on=on, told_off_at=0.0)
+
+
 def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
     node = seen.node
     if not seen.up or node is None:
@@ -197,7 +205,7 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
             return replace(record, down_at=now)
         # It may be cut off from the network and hard at work: it is believed to be off, and nothing is done to it.
         if now >= record.down_at + (DARK if seen.told == "off" else limits.ready):
-            return _off_by_hand(record, switch, now)
+            return off_by_hand(record, switch, now)
         return record
     if record.down_at:
         record = replace(record, down_at=0.0)
@@ -205,138 +213,10 @@ def _on(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: fl
     if not lack:
         if record.gpus_lost_at:
             record = replace(record, gpus_lost_at=0.0)
-        face = face_of(node)
+        face = face_of(node, seen.promised)
         return record if record.face == face else replace(record, face=face)
     if not record.gpus_lost_at:
         return replace(record, gpus_lost_at=now)
     if now > record.gpus_lost_at + limits.gpu_lost and now >= record.hand_until and not seen.busy:
         return failed(record, Reason.GPU_LOST, limits, now, f"its node offers {', '.join(lack)}")
     return record
-
-
-def _falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now: float) -> Switched:
-    # It failed, and every call was refused, or none was made yet: what changes now nobody here has done.
-    left = record.reason in USELESS and not (record.called_at or record.acked_at or record.unsure)
-    if seen.up and seen.node is not None:
-        if left and record.refused_at and record.down_at and now >= record.down_at + DARK:
-            return _off_by_hand(record, switch, now)  # and on again
-        record = replace(record, down_at=0.0) if record.down_at else record
-        if left and not lacking(seen.promised, seen.node):
-            return replace(kept(replace(record, on_since=0.0), now), pods=(), reason=None, note="")
-        if not record.called_at or now <= record.called_at + switch.off_within:
-            return record
-        return _called_in_vain(record)
-    if not record.down_at:
-        return replace(record, down_at=now)
-    was_up = left and record.reason is not Reason.ON_DEADLINE
-    # An endpoint that could tell and says nothing is asked for long: it may be started again, and called off, meanwhile.
-    silence = switch.on_within + switch.off_within if switch.asked else limits.ready
-    if was_up and seen.told != "on" and now >= record.down_at + silence:
-        return _off_by_hand(record, switch, now)
-    # Then it is, whoever did it: calls that are refused change nothing.
-    is_told = switch.asked and seen.told == "off"
-    if now < record.down_at + DARK or not (record.called_at or is_told):
-        return record
-    if switch.asked and seen.told != "off" and now <= record.called_at + switch.off_within:
-        return record  # its endpoint does not say so yet, or does not answer
-    heard = record.acked_at or (record.fall is not None and record.fall.lit) or seen.told == "off"
-    if not heard:  # its Node was silent before, and no call was acknowledged: perhaps none was even made
-        over = now > record.called_at + switch.off_within
-        return _called_in_vain(record) if over else record
-    if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
-        return _called_in_vain(record)
-    record = replace(off(record, now), node_goes=switch.delete_node)
-    if record.reason in USELESS:
-        return record  # why is told until it is tried again
-    return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)
-
-
-def _off_by_hand(record: Switched, switch: Switch, now: float) -> Switched:
-    return replace(
-        off(record, now),
-        rose_at=0.0,
-        hand_until=now + switch.left_alone,
-        reason=Reason.SWITCHED_BY_HAND,
-        note="somebody else switched it off, or it failed",
-    )
-
-
-def _called_in_vain(record: Switched) -> Switched:
-    """It goes on, so it is called once more, with another key."""
-    keeps = record.reason in USELESS
-    return replace(
-        record,
-        again=record.again + 1,
-        called_at=0.0,
-        acked_at=0.0,
-        tries=0,
-        reason=record.reason if keeps else Reason.OFF_DEADLINE,
-        note=record.note if keeps else SENTENCES[Reason.OFF_DEADLINE],
-    )
-
-
-def off(record: Switched, now: float) -> Switched:
-    """It is off, for whatever reason; what it was called for is over."""
-    return replace(
-        record,
-        power=Power.OFF,
-        pods=(),
-        called_at=0.0,
-        acked_at=0.0,
-        unsure=False,
-        tries=0,
-        again=0,
-        on_since=0.0,
-        off_since=now,
-        node_ready_at=0.0,
-        gpus_seen_at=0.0,
-        gpus_lost_at=0.0,
-        down_at=0.0,
-        drain_at=0.0,
-        refused_at=0.0,
-    )
-
-
-def withdrawn(record: Switched, now: float) -> Switched:
-    """A wish that nobody has heard of: as if there had been none."""
-    return replace(off(record, now), call="", off_since=record.off_since, ons=record.ons[:-1])
-
-
-def given_up(record: Switched, limits: Deadlines, now: float, words: str) -> Switched:
-    """It could not be switched on: others may take its pods."""
-    failures = record.failures + 1
-    return replace(
-        withdrawn(record, now),
-        rose_at=0.0,
-        failures=failures,
-        refused_until=now + pause_after(failures, limits),
-        reason=Reason.SWITCH_FAILED,
-        note=words,
-    )
-
-
-def failed(record: Switched, reason: Reason, limits: Deadlines, now: float, note: str = "") -> Switched:
-    """It is of no use, and has to be off before it is tried again. A Node that is Ready is drained first."""
-    failures = record.failures + 1
-    drains = reason is not Reason.ON_DEADLINE
-    return replace(
-        record,
-        power=Power.DRAINING if drains else Power.FALLING,
-        wanted_at=record.wanted_at if drains else now,
-        drain_at=now if drains else 0.0,
-        failures=failures,
-        refused_until=now + pause_after(failures, limits),
-        reason=reason,
-        note=note or SENTENCES[reason],
-        again=0,
-        called_at=0.0,
-        acked_at=0.0,
-        unsure=False,
-        tries=0,
-        down_at=0.0,
-        refused_at=0.0,
-    )
-
-
-def pause_after(failures: int, limits: Deadlines) -> float:
-    return min(limits.backoff_most, limits.backoff_first * 2.0 ** min(failures - 1, 16))

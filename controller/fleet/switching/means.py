@@ -48,6 +48,11 @@ class Means:
         record = self.ledger.switched.get(name)
         return record if record is not None and record.power is power else None
 
+    def same_wish(self, record: Switched) -> Switched | None:
+        """The record of one that is called off, as it is now; None where it is of another wish."""
+        here = self.record_in(record.name, Power.FALLING)
+        return here if here is not None and here.call == record.call else None
+
     def lead(self) -> None:
         if not self.may_act():
             raise Grounded

@@ -9,7 +9,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.reason import SENTENCES, Reason
 from controller.domain.switching import Power, Switch, Switched
 from controller.fleet.ledger import LedgerError
-from controller.fleet.switching.life import given_up
+from controller.fleet.switching.ends import given_up
 from controller.fleet.switching.means import AGAIN, Means
 from controller.fleet.tasks import Grounded, NotYet
 
@@ -18,14 +18,11 @@ class Rising:
     def __init__(self, means: Means) -> None:
         self._by = means
 
-    @staticmethod
-    def is_to_call(switch: Switch, record: Switched) -> bool:
-        return (
-            bool(record.call)
-            and not record.acked_at
-            and not record.node_ready_at
-            and (record.tries < switch.tries or record.unheard)
-        )
+    def is_to_call(self, switch: Switch, record: Switched) -> bool:
+        if not record.call or record.acked_at or record.node_ready_at:
+            return False
+        # A call that may have had an effect is followed to its end; nobody is called once more for pods that are gone.
+        return record.unheard or (record.tries < switch.tries and not self._pointless(switch, record))
 
     async def switch_on(self, switch: Switch) -> None:
         name, pause = switch.name, switch.retry_first
@@ -36,9 +33,9 @@ class Rising:
             record = self._by.record_in(name, Power.RISING)
             if record is None or not self.is_to_call(switch, record):
                 return
-            if record.unheard and self._pointless(record):
+            if record.unheard and self._pointless(switch, record):
                 raise NotYet(f"nothing waits for {name} any more: the next plan withdraws it")
-            if told == "on":
+            if told == "on" and not record.doubted:
                 await self._by.change(switch, acked_at=self._by.clock())  # it is on its way already
                 return
             if not self._by.may_spend():
@@ -57,7 +54,7 @@ class Rising:
                 return  # nobody would ever call it off again
             if not here.unsure:
                 continue  # who led before wrote what came of its own call: nobody knows of this one
-            if record.unheard and self._pointless(here):  # they went while it was written down
+            if self._pointless(switch, here):  # they went while it was written down
                 self._not_made(record)
                 return
             outcome = await send(f"{record.call_id}-on")
@@ -85,12 +82,13 @@ class Rising:
             await self._by.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
             pause = min(switch.retry_most, pause * 2)
 
-    def _pointless(self, record: Switched) -> bool:
+    def _pointless(self, switch: Switch, record: Switched) -> bool:
         """None of the pods that it is switched on for waits any more.
 
         Whether those that do need it beside whatever else has become free is asked in every plan, and not here.
         """
-        return bool(record.pods) and not any(pod.key in record.pods for pod in self._by.waiting())
+        for_pods = bool(record.pods) and not switch.keep_on
+        return for_pods and not any(pod.key in record.pods for pod in self._by.waiting())
 
     def _not_made(self, before: Switched) -> None:
         """The call that was to be written down was not made, and counts as none."""

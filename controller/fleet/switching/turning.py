@@ -64,10 +64,10 @@ class Turning:
             try:
                 await work()
             finally:
-                self._falling.called_off.pop(name, None)
+                self._falling.unmark(name)
 
         if self._tasks.start(name, run):  # a mark of before was not for this one
-            self._falling.called_off.pop(name, None)
+            self._falling.unmark(name)
 
     def retire(self, policy: Policy, switch: Switch, reason: Reason, message: str) -> None:
         self._leave(switch.name, lambda: self._falling.retire(policy, switch, reason, message))
@@ -76,6 +76,12 @@ class Turning:
         """Whatever takes it away ends before its next step, if no call was made."""
         if self._tasks.running(name):
             self._falling.called_off.setdefault(name, why)
+
+    def pause(self, name: str) -> None:
+        """The same where somebody has paused it: then also what is of no use waits."""
+        if self._tasks.running(name):
+            self._falling.paused.add(name)
+        self.call_off(name, f"switching {name} off is paused")
 
     def running(self, name: str) -> bool:
         return self._tasks.running(name)
