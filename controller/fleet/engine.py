@@ -488,7 +488,7 @@ class Fleet:
             case Launch():
                 switchboard.request(action.pool, action.pods)
             case Retire():
-                switchboard.retire(action.machine, action.reason, action.message)
+                switchboard.retire(action.machine, action.reason, action.message, action.excused)
             case MarkIdle():
                 self.flights.idle_marks.mark(action.machine, action.since, action.avoid)
             case KeepAfterAll():

@@ -323,17 +323,18 @@ class Switchboard:
         self._noticed(switch, before, after)
         self.turning.follow(self.policy, switch, after)
 
-    def retire(self, name: str, reason: Reason, message: str) -> None:
+    def retire(self, name: str, reason: Reason, message: str, excused: Collection[str] = ()) -> None:
         switch, record = self.switch(name), self._ledger.switched.get(name)
         if switch is not None and record is not None and record.power is Power.ON:
-            self._disappointed(record)
+            self._disappointed(record, excused)
             self.turning.retire(self.policy, switch, reason, message)
 
-    def _disappointed(self, record: Switched) -> None:
+    def _disappointed(self, record: Switched, excused: Collection[str]) -> None:
         """Pods that it was switched on for and that still wait: what fits there would keep it."""
         for pod in self._view.waiting_pods():
             if (
                 pod.key in record.pods
+                and pod.key not in excused
                 and pod.unschedulable_since is not None
                 and pod.created <= max(record.wanted_at, record.pods_at)
             ):
