@@ -40,10 +40,10 @@ from controller.planning.workshop import bits
 
 # Gangs that fail are left out one after the other, since one may stand in the other's way, and each time all is drafted
 # anew; after so many (fewer where many pods wait, whose drafts take long) all that fail at once.
-_AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 20_000
+_AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 8000
 # How often gangs that must be in one location are tried in the next one, by a draft of everything.
 # Gangs that nothing helps take as many in each round in which one of them is left out.
-_OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 8000
+_OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 4000
 
 
 @dataclass(slots=True)
@@ -64,7 +64,17 @@ class Draft:
     left: list[Ask]
     short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
     places: dict[str, Place] = field(default_factory=dict)  # of gangs in one location that could have another
+    blamed: dict[str, set[str]] = field(
+        default_factory=dict
+    )  # by pod, machines that did not take it, gang or not
     first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
+
+    @property
+    def hopeless(self) -> set[str]:
+        """Gangs of which some pod was bought for twice, by machines that did not take it: no other location helps."""
+        gangs = self.found.gangs
+        wrong = (key for key in gangs if key in self.told and self.told[key].code is Reason.PREDICTION_WRONG)
+        return {gangs[key].key for key in wrong}
 
     @property
     def seated(self) -> Counter[str]:
@@ -94,17 +104,18 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     failed: dict[str, Explanation] = {}
     short: set[Reason] = set()
     tried = Tried()
+    blamed: dict[str, set[str]] = {}
     nearest: dict[str, Explanation] = {}  # what was in the way in the first location of a gang
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
     while True:
-        made = _draft(snapshot, found, failed, tried)
+        made = _draft(snapshot, found, failed, tried, blamed)
         made.short = set(short)
         broken = _incomplete(made, failed)
         for key in made.places.keys() & broken.keys():
             broken[key] = nearest.setdefault(key, broken[key])
-        if tried.heed(made.places, broken, made.seated, more=moves > 0) and moves:
+        if tried.heed(made.places, broken, made.seated, made.hopeless, more=moves > 0) and moves:
             moves -= 1
             continue
         if not broken:
@@ -118,7 +129,13 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
         tried.clear()  # what is left out now may have been in the way
 
 
-def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation], tried: Tried) -> Draft:
+def _draft(
+    snapshot: Snapshot,
+    found: Demand,
+    failed: Mapping[str, Explanation],
+    tried: Tried,
+    blamed: dict[str, set[str]],
+) -> Draft:
     declared = snapshot.policy.gpu_resources
     told = dict(found.told)
     demand = found.pods
@@ -177,6 +194,7 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
         welcome=welcome,
         pools=pools,
         wakes=placing.wakes,
+        blamed=blamed,
     )
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
@@ -188,7 +206,7 @@ def _draft(snapshot: Snapshot, found: Demand, failed: Mapping[str, Explanation],
     packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
     packing.together |= sorted_out.together
     made = Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
-    made.places = places
+    made.places, made.blamed = places, blamed
     return made
 
 

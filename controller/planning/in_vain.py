@@ -38,6 +38,7 @@ def without_hopeless(
     welcome: Callable[[Ask], bool],
     pools: Callable[[Ask], Collection[str]],
     wakes: list[float],
+    blamed: dict[str, set[str]],
 ) -> list[Ask]:
     """Drop pods for which machines were bought twice in vain, but for those that are tried again now. So too pods that come
     later and could have such machines only: else each of them bought two more.
@@ -68,6 +69,8 @@ def without_hopeless(
             )
             continue
         vain = [m for m in bought.get(key, ()) if _disappoints(snapshot, ask, m, nodes, free)]
+        if vain:
+            blamed.setdefault(key, set()).update(m.name for m in vain)
         broken = sorted(m.name for m in vain if not _works(m, nodes))
         wrong = {m.name for m in vain}
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))

@@ -151,17 +151,19 @@ class Tally:
             return None
         return self.charges.objection_to_join(candidate, inside, ask)
 
-    def most(self, candidate: Candidate) -> int:
-        """How many such machines are allowed at most, whatever else is bought beside them."""
-        limits, kind = self.limits, candidate.offer.type
+    def slots(self, candidate: Candidate) -> int:
+        """How many machines its pool may have more at most, of whatever kind."""
+        limits = self.limits
         slots = [candidate.pool.max - self.of_pool[candidate.pool.name]]
         if not is_own(candidate.offer):
             slots.append(limits.launches_per_minute - self.launches)
             if limits.machines is not None:
                 slots.append(limits.machines - self.machines)
-            if limits.gpus is not None and kind.gpus:
-                slots.append((limits.gpus - self.gpus) // kind.gpus)
         return max(0, min(slots))
+
+    @property
+    def gpus_left(self) -> int | None:
+        return None if self.limits.gpus is None else max(0, self.limits.gpus - self.gpus)
 
     @property
     def exhausted(self) -> bool:

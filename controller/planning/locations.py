@@ -51,12 +51,23 @@ class Tried:
         self.held.clear()
 
     def heed(
-        self, places: Mapping[str, Place], broken: Collection[str], seated: Mapping[str, int], *, more: bool
+        self,
+        places: Mapping[str, Place],
+        broken: Collection[str],
+        seated: Mapping[str, int],
+        nowhere: Collection[str],
+        *,
+        more: bool,
     ) -> bool:
-        """Learn from a draft: how many pods of each gang got a seat. Returns whether the next one may be better."""
+        """Learn from a draft: how many pods of each gang got a seat. Returns whether the next one may be better.
+
+        `nowhere`: gangs that are bought for no more, whatever the location.
+        """
         again = False
         self.held.update(key for key in broken if seated.get(key))
         for key, place in places.items():
+            if key in nowhere:
+                continue
             if key in broken:
                 self.in_vain.setdefault(key, set()).add(place.name)
                 again |= place.others
@@ -166,20 +177,30 @@ class Locations:
         return total, missing
 
     def _most(self, name: str, members: Sequence[Ask]) -> int:
-        """How many could have a place if they were alone with those of their kind, and nobody else waited."""
+        """How many could have a place if they were alone with those of their kind, and nobody else waited; never too few."""
         found = 0
         for kind, count in Counter(ask.kind for ask in members).items():
             ask = self._kinds[kind]
-            bought: dict[str, int] = {}  # by pool
-            for c, many in self._fitting(kind, name):
-                if c.hindrance is None:
-                    several = many * self._tally.most(c)
-                    if (most := self._tally.charges.most(c, ask)) is not None and not is_own(c.offer):
-                        several = min(several, most)
-                    bought[c.pool.name] = max(several, bought.get(c.pool.name, 0))
             there = sum(_places(each, ask) for each in self._holding(kind, name))
-            found += min(count, there + sum(bought.values()))
+            found += min(count, there + self._most_bought(name, ask))
         return found
+
+    def _most_bought(self, name: str, ask: Ask) -> int:
+        here = [(c, many) for c, many in self._fitting(ask.kind, name) if c.hindrance is None]
+        own = sum(many * self._tally.slots(c) for c, many in here if is_own(c.offer))
+        sold = [(c, many) for c, many in here if not is_own(c.offer)]
+        if not sold:
+            return own
+        of_pool: dict[str, int] = {}
+        for c, many in sold:
+            of_pool[c.pool.name] = max(many * self._tally.slots(c), of_pool.get(c.pool.name, 0))
+        limits = [sum(of_pool.values())]
+        if (left := self._tally.gpus_left) is not None and all(c.gpus for c, _ in sold):
+            limits.append(max(left * many // c.gpus for c, many in sold))
+        of_namespace = [self._tally.charges.most(c, ask) for c, _ in sold]
+        if None not in of_namespace:
+            limits.append(max(most for most in of_namespace if most is not None))
+        return own + min(limits)
 
     def _holding_of(self, kind: int, name: str) -> list[Room]:
         return [room for room in self._rooms.get(name, ()) if _holds(room, self._kinds[kind])]
@@ -266,13 +287,14 @@ def _holds(room: Room, ask: Ask) -> bool:
 def _places(room: Room, ask: Ask) -> int:
     """How many such pods it takes at most."""
     if _rules(ask.pod.shape):
-        return 1
+        return 1  # or the second one clashes with the first
     sides = (room.free, room.soon) if room.soon is not None else (room.free,)
     return max(min(free.get(name, 0) // units for name, units in ask.needs.items()) for free in sides)
 
 
 def _rules(shape: PodShape) -> bool:
-    return bool(shape.affinity or shape.anti_affinity or shape.spreads or shape.host_ports)
+    """Whether two such pods may be unable to share a room. How they like to spread, a draft tells."""
+    return bool(shape.anti_affinity or shape.host_ports)
 
 
 def _only_in(shape: PodShape, place: str) -> PodShape:

@@ -147,7 +147,7 @@ def _finished(made: Draft) -> Plan:
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
     )
-    downs = [_excused(snapshot, action, told) if isinstance(action, Retire) else action for action in downs]
+    downs = [_excused(made, action, told) if isinstance(action, Retire) else action for action in downs]
     machines_told |= told_of_off(snapshot)
     machines_told |= told_of_switched(made, launches)
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
@@ -182,10 +182,16 @@ def _finished(made: Draft) -> Plan:
     )
 
 
-def _excused(snapshot: Snapshot, action: Retire, told: Mapping[str, Explanation]) -> Retire:
+def _excused(made: Draft, action: Retire, told: Mapping[str, Explanation]) -> Retire:
     """Pods of a gang did not run there for want of the others, so the machine says nothing about the next one."""
-    pods = next((m.pods for m in snapshot.machines if m.name == action.machine), ())
-    excused = tuple(key for key in pods if key in told and told[key].code in _FOR_WANT_OF_SIBLINGS)
+    pods = next((m.pods for m in made.snapshot.machines if m.name == action.machine), ())
+    excused = tuple(
+        key
+        for key in pods
+        if key in told
+        and told[key].code in _FOR_WANT_OF_SIBLINGS
+        and action.machine not in made.blamed.get(key, ())
+    )
     return msgspec.structs.replace(action, excused=excused) if excused else action
 
 

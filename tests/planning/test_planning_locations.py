@@ -16,7 +16,7 @@ from controller.domain.policy import Headroom, Limits, NamespaceLimit
 from controller.domain.reason import Reason
 from controller.planning import drafting
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 TWO = ("FIN-01", "FIN-02")
 FITS = {Reason.FITS_NOW}
@@ -172,6 +172,31 @@ def test_a_gang_behind_one_that_fills_the_first_location_is_bought_for_in_the_ch
     decided = plan(world(offers=sold, machines=coming, pods=(*gang("a", 1, 1), *gang("b", 1, 1))))
     assert where(decided) == ["FIN-02", "FIN-02"]
     assert codes(decided, "a") == {Reason.ON_THE_WAY}
+
+
+def test_a_location_whose_types_hold_it_together_is_not_passed_over() -> None:
+    """The best single type takes four of its five pods, and the cheaper location sells too few."""
+    cheap = tuple(
+        replace(o, type=replace(o.type, price=Decimal(1))) for o in offers(A1, locations=("FIN-02",))
+    )
+    rules = policy(pool(max=2), limits=Limits(gpus=5))
+    sold = (*offers(A4, A1, locations=("FIN-01",)), *cheap)
+    decided = plan(world(policy=rules, offers=sold, pods=gang("g", 1, 1, 1, 1, 1)))
+    assert sorted(launch.offer.type.name for launch in bought(decided)) == ["1A100.22V", "4A100.88V"]
+
+
+@pytest.mark.parametrize("sold", [True, False])
+def test_a_gang_whose_pods_like_to_be_together_gets_the_one_node_that_holds_all(sold: bool) -> None:
+    near = (PodTerm(topology_key=names.LABEL_ZONE, selector=_GANG),)
+    nodes = (
+        there("large", "FIN-02", 8, cpu=176, memory=900),
+        *(there(f"s{n}", "FIN-01") for n in range(3)),
+    )
+    pods = gang("g", 1, 1, 1, 1, labels={"app": "g"}, affinity=near)
+    offered = offers(A1, locations=("FIN-01",), available=sold)
+    decided = plan(world(offers=offered, nodes=nodes, pods=pods))
+    assert bought(decided) == []
+    assert codes(decided, "g") == FITS
 
 
 # -- machines that were bought where it did not come together
