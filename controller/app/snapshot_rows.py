@@ -236,15 +236,19 @@ def _only(key: str, row: Any, fields: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _texts(key: str, row: Any) -> tuple[str, ...]:
+    row = row or []
+    if not isinstance(row, list):
+        raise SnapshotError(f"{key}: {shown(row)}; expected a list")
+    return tuple(words(f"{key}[{n}]", text) for n, text in enumerate(row))
+
+
 def tried(key: str, row: Any) -> Tried:
     row = _only(key, row, Tried.__struct_fields__)
-    machines = row.get("machines") or []
-    if not isinstance(machines, list):
-        raise SnapshotError(f"{key}.machines: {shown(machines)}; expected a list")
     return Tried(
         tries=count(f"{key}.tries", row.get("tries")),
         last=moment(f"{key}.last", row.get("last")),
-        machines=tuple(words(f"{key}.machines[{n}]", name) for n, name in enumerate(machines)),
+        machines=_texts(f"{key}.machines", row.get("machines")),
         counted=moment(f"{key}.counted", row.get("counted", 0)),
     )
 
@@ -257,6 +261,8 @@ def in_vain(key: str, row: Any) -> InVain:
         reason=reason(f"{key}.reason", row.get("reason")),
         counted=moment(f"{key}.counted", row.get("counted", 0)),
         later=count(f"{key}.later", row.get("later", 0)),
+        types=_texts(f"{key}.types", row.get("types")),
+        locations=_texts(f"{key}.locations", row.get("locations")),
     )
 
 

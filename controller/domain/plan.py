@@ -47,6 +47,14 @@ class InVain(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     counted: float = 0.0  # when the present try began to fail; what was ordered before is of it
     later: int = 0  # tries after the first, for pods that had none before
+    types: tuple[str, ...] = ()  # of the machines, and where they were
+    locations: tuple[str, ...] = ()
+
+    def speaks_against(self, kind: str, location: str) -> bool:
+        """Where all were of one type, or in one location, the fault may be there alone; else it is the pool's."""
+        return (len(self.types) != 1 or kind in self.types) and (
+            len(self.locations) != 1 or location in self.locations
+        )
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -79,6 +80,7 @@ class Fleet:
         self._logins = 0
         self._account = account
         self._lists = 0  # how many were asked for
+        self._blind_at = -math.inf  # when nothing was to be seen last
         self._judged = 0  # the number of the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
@@ -321,7 +323,12 @@ class Fleet:
 
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
-        found, blind = [], bool(self._view.old())
+        now = self._clock()
+        if self._view.old():
+            self._blind_at = now
+        # Who was as blind as we were, a kubelet say, is given time to be heard again.
+        blind = 0 <= now - self._blind_at <= self.policy.deadlines.ready
+        found = []
         for machine in self.machines():
             seen, doubt = looking.see(
                 self.policy,

@@ -270,7 +270,14 @@ class Ledger:
         later = known.later if known is not None else 0
         if known is not None and tries["tries"] > known.tries and first:
             later += 1
-        self.in_vain[machine.pool] = InVain(**tries, last=now, reason=reason, later=later)
+        self.in_vain[machine.pool] = InVain(
+            **tries,
+            last=now,
+            reason=reason,
+            later=later,
+            types=_with(known.types if known is not None else (), machine.instance_type),
+            locations=_with(known.locations if known is not None else (), machine.location),
+        )
         self._tried(machine.sort, machine, now)
 
     def broke(self, machine: Machine, since: float) -> None:
@@ -426,6 +433,10 @@ class Ledger:
         # No write of ours from before can come to be any more: each of them names an older version.
         self._known = [stored[1]]
         self.lost = self.lost or any(intent not in self.machines for intent in before)
+
+
+def _with(known: tuple[str, ...], more: str) -> tuple[str, ...]:
+    return known if more in known else tuple(sorted((*known, more)))
 
 
 def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     instance: Instance | None = None
     listed_at: float = 0.0  # when the last complete list was taken; 0: there is none
+    told_at: float = 0.0  # when the cloud was asked last, whether or not it told all
     fresh_list: bool = False  # this list has not been judged before
     in_flight: bool = False  # the create call is under way: nothing may be concluded
     node: Node | None = None
@@ -233,12 +234,12 @@ def _faulty(machine: Machine, seen: Seen) -> Machine:
     says = machine.phase is Phase.READY and seen.instance is not None and seen.instance.state == "failed"
     if seen.instance is None or says == bool(machine.faulty_at):
         return machine
-    return replace(machine, faulty_at=seen.listed_at if says else 0.0)
+    return replace(machine, faulty_at=seen.told_at if says else 0.0)
 
 
 def _believed(machine: Machine, seen: Seen, limits: Deadlines) -> bool:
     """On its way one word is enough; of a machine that was of use a later list has to say it again."""
-    lasts = machine.faulty_at and seen.listed_at - machine.faulty_at >= limits.unknown_over
+    lasts = machine.faulty_at and seen.told_at - machine.faulty_at >= limits.unknown_over
     return machine.phase is not Phase.READY or bool(lasts)
 
 

@@ -77,6 +77,7 @@ def see(
     seen = Seen(
         instance=sightings.of(machine),
         listed_at=inventory.at if inventory.complete and not unsure else 0.0,
+        told_at=inventory.at,
         fresh_list=fresh,
         in_flight=in_flight,
         node=node,

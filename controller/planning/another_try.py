@@ -8,18 +8,19 @@ failure of the same sorts of machine, for whomever; the fleet forgets the failur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from controller.domain.machine import ONCE_READY
-from controller.domain.plan import Explanation, Snapshot, Tried
+from controller.domain.plan import Explanation, InVain, Snapshot, Tried
 from controller.domain.reason import Reason
 from controller.planning.fit import Ask
 
 LONGEST_PAUSE = 86400.0
 _UNLESS = "unless one of the same type becomes usable there for somebody else, or there is another token"
+_UNLESS_ANY = "unless a machine of the pool becomes usable for somebody else, or there is another token"
 _BROKE = "for they became usable and broke, and so may the next one"
 _LOOK = "(look at how machines start: join script, token, image, device plug-in)"
 
@@ -57,6 +58,7 @@ class _Unit(msgspec.Struct):
     held: list[Held] = []
     tries: int = 0
     last: float = 0.0
+    own_last: float = 0.0  # of these pods; who had none comes first
     pools: set[str] = set()
     broke: bool = False  # one had become usable before
 
@@ -66,14 +68,16 @@ def another_try(
     held: Sequence[Held],
     possible: Callable[[Ask], bool],
     welcome: Callable[[Ask], bool],
+    ordered: Collection[str],
     told: dict[str, Explanation],
     wakes: list[float],
-) -> set[str]:
-    """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
+) -> tuple[set[str], set[str]]:
+    """Keys of the pods that may have a machine ordered now, and of which pools; the others are told what they wait for.
 
     `possible`: whether some offer and the limits allow one at all. A pod that could not have one anyhow stands in the way
     of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
-    comes last, since that may change only by what is ordered for somebody else.
+    comes last, since that may change only by what is ordered for somebody else. `ordered`: pools that this plan orders from for
+    nobody in particular.
     """
     tried = _by_machine(snapshot)
     units: dict[str, _Unit] = {}
@@ -87,23 +91,34 @@ def another_try(
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
             wakes.append(moment_of_it)
-            why = _BROKE if unit.broke else _UNLESS
+            why = _BROKE if unit.broke else _UNLESS_ANY if any(one.pools for one in unit.held) else _UNLESS
             _tell(unit, told, f"nothing more is bought before {moment(moment_of_it)}, {why}")
         elif unit.tries:
             due.append(unit)
         else:
             _tell(unit, told, "nothing more is bought now")
-    taken = _pools_that_are_tried(snapshot, held)
+    taken = _pools_that_are_tried(snapshot, held) | set(ordered)
     let: set[str] = set()
-    for unit in sorted(due, key=lambda u: (not all(welcome(one.ask) for one in u.held), _cheapest(u))):
+    opened: set[str] = set()
+    for unit in sorted(
+        due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last > 0, _cheapest(u))
+    ):
         orders = all(possible(one.ask) for one in unit.held)
         if orders and unit.pools & taken:
             _tell(unit, told, "one at a time is tried, and one is on its way")
             continue
         if orders:
             taken |= unit.pools
+        opened |= unit.pools
         let |= {one.ask.pod.key for one in unit.held}
-    return let
+    return let, opened
+
+
+def more_of(pool: str, known: InVain, snapshot: Snapshot, ordered: Collection[str]) -> int:
+    """How many machines of a pool in doubt pods may have that could have others as well."""
+    coming = any(m.pool == pool and m.phase.on_the_way for m in snapshot.machines)
+    pause = until(known.later, known.last, snapshot) if known.later else None
+    return 0 if coming or pool in ordered or pause is not None else 1
 
 
 def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
@@ -114,6 +129,7 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapsho
     known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)
+    unit.own_last = unit.last
     unit.pools = {sort.partition("/")[0] for sort in known}
     for pool in {pool for one in unit.held for pool in one.pools}:
         unit.pools.add(pool)

@@ -173,10 +173,11 @@ def _draft(
         offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
         return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
 
-    def pools(ask: Ask) -> set[str]:
+    def sorts(ask: Ask) -> set[tuple[str, str, str]]:
         shop = packer.shop
         offers = board.profiles[ask.profile].offers & shop.buyable & shop.holding(ask.needs)
-        return {shop.offers[n].pool.name for n in bits(offers)}
+        found = (shop.offers[n] for n in bits(offers))
+        return {(c.pool.name, c.offer.type.name, c.offer.location) for c in found}
 
     def welcome(ask: Ask) -> bool:
         profile = board.profiles[ask.profile]
@@ -192,9 +193,11 @@ def _draft(
         free,
         possible=possible,
         welcome=welcome,
-        pools=pools,
+        sorts=sorts,
+        ordered={room.pool.name for room in minimum.rooms if room.pool is not None},
         wakes=placing.wakes,
         blamed=blamed,
+        tally=tally,
     )
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}

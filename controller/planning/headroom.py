@@ -202,6 +202,8 @@ def _order(
         found.told[pool.name] = hopeless
         return
     one_at_a_time = in_doubt(snapshot, pool)
+    if one_at_a_time and any(one.name == "" for one in there):
+        return  # this plan orders one of it already
     every = [c for c in options if c.pool is pool and c.gpus]
     slots = max(1, pool.max - tally.of_pool[pool.name])
     mine, too_large = right_sized(snapshot, every, -(-lacking // slots))

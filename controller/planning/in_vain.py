@@ -17,8 +17,9 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, InVain, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
-from controller.planning.another_try import Held, another_try
+from controller.planning.another_try import Held, another_try, more_of
 from controller.planning.fit import Ask, enough, with_place
+from controller.planning.limits import Tally
 from controller.planning.locations import zone_of
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
@@ -36,15 +37,17 @@ def without_hopeless(
     *,
     possible: Callable[[Ask], bool],
     welcome: Callable[[Ask], bool],
-    pools: Callable[[Ask], Collection[str]],
+    sorts: Callable[[Ask], Collection[tuple[str, str, str]]],
+    ordered: Collection[str],
     wakes: list[float],
     blamed: dict[str, set[str]],
+    tally: Tally,
 ) -> list[Ask]:
     """Drop pods for which machines were bought twice in vain, but for those that are tried again now. So too pods that come
     later and could have such machines only: else each of them bought two more.
 
     `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all;
-    `welcome`: whether other pods, as they are now, let it onto a new one; `pools`: those that it could be bought from.
+    `welcome`: whether other pods, as they are now, let it onto a new one; `sorts`: pool, type and location of what it could have; `ordered`: pools that this plan orders from anyhow.
     """
     doubted = {pool.name for pool in snapshot.policy.pools if in_doubt(snapshot.in_vain.get(pool.name))}
     nodes = {node.name: node for node in snapshot.nodes}
@@ -76,9 +79,9 @@ def without_hopeless(
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
-            could = frozenset(pools(ask)) if doubted else frozenset()
-            if could and could <= doubted:
-                held.append(_held_with_others(snapshot, ask, frozenset(given_up), could))
+            pools = _all_in_doubt(snapshot, sorts(ask)) if doubted else frozenset()
+            if pools:
+                held.append(_held_with_others(snapshot, ask, frozenset(given_up), pools))
             else:
                 kept.add(key)
         elif broken:
@@ -96,14 +99,28 @@ def without_hopeless(
                 f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
+    opened: set[str] = set()
     if held:
-        kept |= another_try(snapshot, held, possible, welcome, told, wakes)
+        let, opened = another_try(snapshot, held, possible, welcome, ordered, told, wakes)
+        kept |= let
+    for pool in doubted - opened:
+        known = snapshot.in_vain[pool]
+        tally.doubt(pool, known, more_of(pool, known, snapshot, ordered))
     return [ask for ask in left if ask.pod.key in kept]
 
 
 def in_doubt(known: InVain | None) -> bool:
     """Of what is known of a pool: whether its machines came to nothing often enough, and none became usable since."""
     return known is not None and known.tries >= IN_VAIN
+
+
+def _all_in_doubt(snapshot: Snapshot, sorts: Collection[tuple[str, str, str]]) -> frozenset[str]:
+    """The pools of what the pod could have, if what failed before speaks against all of it."""
+    for pool, kind, location in sorts:
+        known = snapshot.in_vain.get(pool)
+        if known is None or not in_doubt(known) or not known.speaks_against(kind, location):
+            return frozenset()
+    return frozenset(pool for pool, _, _ in sorts)
 
 
 def _held_with_others(snapshot: Snapshot, ask: Ask, names: frozenset[str], pools: frozenset[str]) -> Held:

@@ -88,3 +88,26 @@ async def test_headroom_in_doubt_is_tried_with_one_machine_at_a_time() -> None:
     controller = world.start()
     await world.run(controller, 6 * 3600, step=60)
     assert 8 <= len(world.account.orders) <= 8 + 3
+
+
+@pytest.mark.parametrize("outage", [300, 1800])
+async def test_a_machine_that_could_not_join_while_nothing_was_seen_is_given_time_afterwards(
+    outage: int,
+) -> None:
+    """Its kubelet was as blind as the controller, and tries again a little later."""
+    world = World(pools=(POOL,), cooldown=600.0)
+    world.town.add_pod("train")
+    world.town.joins = False
+    controller = world.start()
+    await world.run(controller, 25)
+    controller.hands.old = lambda: "nothing was heard of nodes for 180 s, so nothing is decided"  # type: ignore[method-assign]
+    for _ in range(outage // 10):  # the loop goes on, and decides nothing
+        world.happen()
+        await controller.look(decide=False)
+        await world.time.advance(10)
+    controller.hands.old = lambda: ""  # type: ignore[method-assign]
+    await world.run(controller, 20)
+    world.town.joins = True
+    await world.run(controller, 300)
+    assert len(world.account.orders) == 1
+    assert not controller.ledger.in_vain

@@ -42,7 +42,7 @@ POOL = Pool(
 )  # fmt: skip
 HASTY = Deadlines(
     launch=200, join=120, ready=60, gpu=60, gpu_settle=5, gpu_lost=60, backoff_first=20, backoff_most=80,
-    eviction_grace=30, unknown_over=60,
+    eviction_grace=30, unknown_over=60, backoff_unusable=450,
 )  # fmt: skip
 INTENT, CLUSTER = "aaaaaaaaaa", "home"
 

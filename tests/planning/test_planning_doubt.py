@@ -1,0 +1,92 @@
+"""Pools whose machines never become usable: who waits with others, who has something else, and that one at a time is tried."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.domain.machine import Phase
+from controller.domain.plan import InVain, Launch, Plan, Tried
+from controller.domain.policy import Headroom
+from controller.domain.reason import Reason
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A2, NOW, machine, offers, pod, policy, pool, world
+
+HOUR = 3600.0
+TWO = (pool("a", instance_types=("1A100.22V",)), pool("b", instance_types=("2A100.44V",)))
+
+
+def doubt(**more: Any) -> dict[str, InVain]:
+    known: dict[str, Any] = {"tries": 3, "last": NOW - 60, "reason": Reason.JOIN_DEADLINE, "later": 2}
+    return {more.pop("pool", "a100"): InVain(**(known | more))}
+
+
+def bought(decided: Plan) -> list[Launch]:
+    return [action for action in decided.actions if isinstance(action, Launch)]
+
+
+def test_a_pod_that_comes_while_nothing_of_its_pool_becomes_usable_waits_with_the_others() -> None:
+    decided = plan(world(offers=offers(A1), pods=(pod(),), in_vain=doubt()))
+    assert bought(decided) == []
+    why = decided.pods["default/train"]
+    assert why.code is Reason.JOIN_DEADLINE
+    assert "unless a machine of the pool becomes usable" in why.message
+    assert decided.wake_at == NOW - 60 + HOUR
+
+
+@pytest.mark.parametrize(
+    "against",
+    [
+        {"types": ("1A100.22V",), "locations": ("FIN-01", "FIN-03")},
+        {"types": ("1A100.22V", "8A100.176V"), "locations": ("FIN-03",)},
+    ],
+)
+def test_what_failed_of_one_type_or_in_one_location_keeps_no_pod_that_has_something_else(
+    against: dict[str, Any],
+) -> None:
+    sold = (*offers(A1, locations=("FIN-03",)), *offers(A2))
+    decided = plan(world(offers=sold, pods=(pod("two", 2),), in_vain=doubt(**against)))
+    assert [launch.offer.type.name for launch in bought(decided)] == ["2A100.44V"]
+
+
+def test_while_a_pause_lasts_pods_have_what_is_not_in_doubt() -> None:
+    """The pool in doubt is the one that they would have had."""
+    rules = policy(*TWO, max_overshoot=1)
+    pods = tuple(pod(f"p{n}") for n in range(4))
+    decided = plan(world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=doubt(pool="a")))
+    assert {launch.pool for launch in bought(decided)} == {"b"}
+    later = doubt(pool="a", last=NOW - 2 * HOUR)
+    decided = plan(world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=later))
+    assert [launch.pool for launch in bought(decided)].count("a") <= 1
+
+
+def test_one_machine_at_a_time_is_tried_for_whoever_wants_one() -> None:
+    rules = policy(pool(min=3, max=20), headroom=(Headroom(pool="a100", gpus=4),))
+    pods = tuple(pod(f"p{n}") for n in range(30))
+    later = doubt(last=NOW - 2 * HOUR, tries=2)
+    assert len(bought(plan(world(policy=rules, offers=offers(A1), pods=pods, in_vain=later)))) == 1
+    alone = policy(pool(max=20))
+    assert len(bought(plan(world(policy=alone, offers=offers(A1), pods=pods, in_vain=later)))) == 1
+    coming = machine(phase=Phase.BOOTING, intended_at=NOW - 20, pods=("default/else",))
+    there = world(policy=alone, offers=offers(A1), pods=pods, machines=(coming,), in_vain=later)
+    assert bought(plan(replace(there, pods=pods[1:]))) == []
+
+
+def test_a_pod_that_had_no_try_comes_before_those_that_had() -> None:
+    """Else the smallest of those that fail would be tried for ever."""
+    dear = tuple(replace(o, type=replace(o.type, price=Decimal(2))) for o in offers(A2))
+    given_up = {
+        "default/old uid-old": {"home-a100-x": Reason.JOIN_DEADLINE, "home-a100-y": Reason.JOIN_DEADLINE}
+    }
+    tried = Tried(tries=2, last=NOW - 5 * HOUR, machines=("home-a100-x", "home-a100-y"))
+    snapshot = world(
+        offers=(*offers(A1), *dear),
+        pods=(pod("old", uid="uid-old"), pod("new", 2)),
+        in_vain=doubt(last=NOW - 5 * HOUR),
+        given_up=given_up,
+        tried={"a100/1A100.22V/FIN-01": tried},
+    )
+    assert [launch.pods for launch in bought(plan(snapshot))] == [("default/new",)]
