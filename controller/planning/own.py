@@ -101,8 +101,9 @@ def taints_of(pool: Pool, face: Face | None, node: Node | None, power: str = Pow
     if node is None:
         return lasting(face.taints if face is not None else pool.taints)
     found = lasting(node.taints)
-    if power == Power.RISING and face is not None:
-        return tuple(t for t in found if t in face.taints)
+    if power == Power.RISING:
+        before = lasting(face.taints if face is not None else pool.taints)
+        return tuple(t for t in found if t in before)
     return found + tuple(t for t in node.taints if t.key == _OUT)
 
 

@@ -124,7 +124,11 @@ class Switchboard:
     def own(self) -> dict[str, Own]:
         now = self._clock()
         return {
-            switch.name: Own(power=record.power.value, face=record.face, stays=stays(switch, record, now))
+            switch.name: Own(
+                power=self._as_planned_with(record).power.value,
+                face=record.face,
+                stays=stays(switch, record, now),
+            )
             for switch, record in self.records()
         }
 
@@ -265,6 +269,8 @@ class Switchboard:
         now = self._clock()
         for switch, record in self.records():
             seen = self._seen(switch, now)
+            cordoned = seen.node is not None and seen.node.unschedulable
+            self.turning.hold(switch.name, cordoned or paused(self.policy, switch, seen.node, "scale-up"))
             self.turning.follow(self.policy, switch, record)
             if record.power in _LEAVING and seen.paused:
                 self.turning.pause(switch.name)

@@ -105,7 +105,8 @@ def falling(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
         )
     if seen.told == "on":  # its Node alone has ended, and nobody would ever switch it off
         return _doubted(record, now)
-    record = replace(off(record, now), node_goes=switch.delete_node)
+    # Of one that is doubted nobody knows whether its Node may go.
+    record = replace(off(record, now), node_goes=switch.delete_node and not record.doubted)
     if record.reason in USELESS:
         return record  # why is told until it is tried again
     return replace(record, rose_at=0.0, reason=None, note="", failures=0, refused_until=0.0)

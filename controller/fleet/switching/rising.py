@@ -17,9 +17,10 @@ from controller.fleet.tasks import Grounded, NotYet
 class Rising:
     def __init__(self, means: Means) -> None:
         self._by = means
+        self.held: set[str] = set()  # nobody may switch these on now
 
     def is_to_call(self, switch: Switch, record: Switched) -> bool:
-        if not record.call or record.acked_at or record.node_ready_at:
+        if not record.call or record.acked_at or record.node_ready_at or switch.name in self.held:
             return False
         # A call that may have had an effect is followed to its end; nobody is called once more for pods that are gone.
         return record.unheard or (record.tries < switch.tries and not self._pointless(switch, record))
@@ -54,7 +55,7 @@ class Rising:
                 return  # nobody would ever call it off again
             if not here.unsure:
                 continue  # who led before wrote what came of its own call: nobody knows of this one
-            if self._pointless(switch, here):  # they went while it was written down
+            if self._pointless(switch, here) or name in self.held:  # that became so while it was written down
                 self._not_made(record)
                 return
             outcome = await send(f"{record.call_id}-on")

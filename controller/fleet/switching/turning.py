@@ -77,6 +77,10 @@ class Turning:
         if self._tasks.running(name):
             self._falling.called_off.setdefault(name, why)
 
+    def hold(self, name: str, held: bool) -> None:
+        """Whether somebody has paused switching it on, or cordoned its Node: no call is made, nor repeated."""
+        (self._rising.held.add if held else self._rising.held.discard)(name)
+
     def pause(self, name: str) -> None:
         """The same where somebody has paused it: then also what is of no use waits."""
         if self._tasks.running(name):
