@@ -234,6 +234,7 @@ class Switchboard:
             node=node,
             busy=node is not None and any(in_use(pod, declared) for pod in self._view.pods_on(switch.name)),
             told=told if 0 <= now - at <= TELLS else "",
+            told_at=at,
             paused=paused(self.policy, switch, node, "scale-down"),
             promised=_promised(switch),
         )

@@ -141,7 +141,8 @@ def _rising(record: Switched, seen: Seen, switch: Switch, limits: Deadlines, now
         if record.node_ready_at:
             record = replace(record, node_ready_at=0.0, gpus_seen_at=0.0, down_at=now)
         record = _told(record, seen, now)
-        if record.told_off_at and now >= record.told_off_at + DARK:
+        # A second answer has to say it: firmware that starts anew may look off for a moment.
+        if record.told_off_at and min(now, seen.told_at) >= record.told_off_at + DARK:
             ended = may_fall(record, record.told_off_at)  # by an earlier call, else by a hand on the button
             return off(record, now) if ended else off_by_hand(record, switch, now)
         fell = record.down_at and record.down_at >= max(
@@ -193,7 +194,7 @@ def _told(record: Switched, seen: Seen, now: float) -> Switched:
     Until it has said on, off says nothing: the call may not have had its effect.
     """
     if seen.told == "off" and record.told_on:
-        return replace(record, told_off_at=record.told_off_at or now)
+        return replace(record, told_off_at=record.told_off_at or min(now, seen.told_at))
     on = record.told_on or (seen.told == "on" and bool(record.call) and not record.unheard)
     return replace(record, told_on=on, told_off_at=0.0)
 

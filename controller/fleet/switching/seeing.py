@@ -18,6 +18,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     node: Node | None = None
     busy: bool = False  # some pod there uses its accelerators
     told: str = ""  # by its status endpoint, lately: on | off; "": nothing that is known
+    told_at: float = 0.0  # when it said so
     paused: bool = False  # nobody may switch it off
     promised: Resources = {}  # the accelerators that its Node must offer
 
