@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from typing import Any
 
 import pytest
 
 from controller.config.dialects.assignments import is_empty, rewrite
+from controller.config.dialects.gotemplate import convert, fields
 from controller.domain.startup_scripts import GIVEN, IDENTITY
 from controller.join.own import given, own_script
 from tests.config.foreign import in_base64, problems, read
@@ -194,3 +196,12 @@ def test_trim_markers_beside_a_variable_of_ours_take_the_blanks_away() -> None:
 
 def test_only_what_is_nothing_is_empty() -> None:
     assert [is_empty(value) for value in ("", '""', "''", " ", '" "', "$A")] == [True] * 3 + [False] * 3
+
+
+@pytest.mark.parametrize("many", ["/* c */ ", "ls /opt/*/bin ", "{{ ", "{{", '{{ " '])
+def test_braces_that_are_never_closed_are_read_in_no_time(many: str) -> None:
+    body = "#!/bin/sh\nsed 's/{{ *//' x\n" + f"{many}\n" * 20_000
+    began = time.monotonic()
+    assert (fields(body), fields(f"{body} '}}}}'")) == ([], [])
+    assert convert(body, {}) == (body, [], [2])
+    assert time.monotonic() - began < 10
