@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from typing import Any
 
@@ -87,6 +88,59 @@ def test_a_script_does_not_empty_the_variables_of_the_controller_that_it_gets() 
     assert run(script, {"JOIN_TOKEN": "t"}) == ["t"]
 
 
+@pytest.mark.parametrize("old", ["", '""'])
+@pytest.mark.parametrize(
+    "value", ["--a=b --c", "$(echo x >&2; id)", "`id`", "it's", 'say "x"', "a\\b", "two\nlines"]
+)
+def test_a_value_stays_one_in_quotes_that_began_on_an_earlier_line(value: str, old: str) -> None:
+    script = f'#!/bin/bash\nbash -c \'\nA={old}\nprintf "%s\\n" "$A"\necho join # it is\n\'\n'
+    printed = run(script_of(script, startupScriptEnv={"A": value}))
+    assert printed == [*([""] if "'" in value else value.split("\n")), "join"]
+
+
+@pytest.mark.parametrize("value", ["$(echo x >&2; id)", "`id`", 'a"b', "plain"])
+def test_a_text_in_double_quotes_of_several_lines_is_left_alone(value: str) -> None:
+    script = '#!/bin/bash\necho "  # it\'s\nA=old\nPROVIDER_ID=old\n" # don\'t\nB=""\necho $B\n'
+    printed = run(script_of(script, startupScriptEnv={"A": value, "B": "b"}))
+    assert printed == ["  # it's", "A=old", "PROVIDER_ID=old", "", "b"]
+
+
+def test_quotes_in_here_documents_and_comments_open_nothing() -> None:
+    script = "#!/bin/bash\ncat <<'E-O.F'\nit\"s\nA=\"\"\nE-O.F\n# don't\nA='' # don't\necho \"$(echo \"it's\") $A\"\n"
+    assert run(script_of(script, startupScriptEnv={"A": "it's $HOME"})) == ['it"s', 'A=""', "it's it's $HOME"]
+
+
+def test_a_script_of_another_language_gets_its_values_in_quotes() -> None:
+    script = (
+        "#!/usr/bin/env python3\nJOIN_TOKEN = ''\nMASTER_IP=\"\"\nMASTER_PORT = None\nPROVIDER_ID = ''\n"
+        "if MASTER_PORT == '': pass\nprint(JOIN_TOKEN, MASTER_IP, MASTER_PORT, PROVIDER_ID, sep='|')\n"
+    )
+    inline = {"JOIN_TOKEN": 'it\'s $x "y" \\ `z`\nw', "MASTER_IP": "a$b", "MASTER_PORT": 6443}
+    made = own_script(JOINING, script_of(script, startupScriptEnv=inline), {})
+    done = subprocess.run(
+        [sys.executable, "-c", made], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout == f"{inline['JOIN_TOKEN']}|a$b|6443|{JOINING.provider_id}\n"
+
+
+def test_a_value_in_one_case_replaces_none_of_the_other_and_no_path() -> None:
+    inline = {"NO_PROXY": "upper", "no_proxy": "lower", "path": "/opt"}
+    script = script_of(
+        "#!/bin/bash\necho $NO_PROXY $no_proxy $path\ndate > /dev/null\n", startupScriptEnv=inline
+    )
+    assert run(script) == ["upper lower /opt"]
+
+
+def test_a_name_of_other_letters_is_an_error() -> None:
+    env = verdacloud(startupScript=in_base64("#!/bin/sh\n"), startupScriptEnv={"\u0131": "x"})
+    assert [line for line in problems(None, env, ONE_VM) if "letters, digits and _" in line]
+
+
+def test_braces_in_a_value_are_not_filled_in_from_other_values() -> None:
+    script = script_of('#!/bin/bash\nA=""\necho "$A"\n', startupScriptEnv={"A": "{{ .B }}", "B": "'; id; '"})
+    assert run(script) == ["{{ .B }}"]
+
+
 def test_a_value_of_its_own_stays_where_the_script_makes_one() -> None:
     script = "#!/bin/bash\nPROVIDER_ID=verda://mine\nHTTP_PROXY=''\nLABELS=\"${LABELS},x=y\"\n"
     assert script_of(script) == script
@@ -96,7 +150,7 @@ def test_a_script_of_cloud_init_gets_its_values_in_place_and_no_exports() -> Non
     text = '#cloud-config\nruncmd:\n- |\n  MASTER_IP=""\n  PROVIDER_ID=""\n'
     made = own_script(JOINING, script_of(text, startupScriptEnv={"MASTER_IP": "10.0.0.10"}), {})
     assert made.startswith("#cloud-config\n")
-    assert made.endswith(f'- |\n  MASTER_IP=10.0.0.10\n  PROVIDER_ID="{JOINING.provider_id}"\n')
+    assert made.endswith(f'- |\n  MASTER_IP="10.0.0.10"\n  PROVIDER_ID="{JOINING.provider_id}"\n')
     assert "export" not in made
 
 

@@ -15,7 +15,7 @@ from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.gotemplate import convert, fields
 from controller.config.dialects.scripts import decoded, look_through
 from controller.config.paths import suggestion
-from controller.domain.startup_scripts import GIVEN, IDENTITY, fill_in, is_shell
+from controller.domain.startup_scripts import CLOUD_CONFIG, GIVEN, IDENTITY, fill_in, is_shell
 
 JOIN = "startup-script"
 VARIABLES = {
@@ -27,6 +27,7 @@ VARIABLES = {
 # That a script is a template; of any other the double braces are its own business.
 _TEMPLATE = re.compile(rf"\{{\{{[^}}]{{0,200}}\.(?:{'|'.join(VARIABLES)})\b")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_OF_THE_MACHINE = ("PATH", "HOME")  # which no value of another case is meant for
 _ALWAYS = ("PROVIDER_ID", "LABELS")  # which that revision wrote over whatever stood there
 
 
@@ -104,15 +105,16 @@ def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(text, str):
             draft.wrong(inline.theirs(key), "***", "a text", inline.where(key))
-        elif not _VARIABLE.fullmatch(key.upper()):
+        elif not key.isascii() or not _VARIABLE.fullmatch(key.upper()):
             draft.wrong(
                 inline.theirs(key),
                 "***",
                 "the name of a variable of letters, digits and _",
                 inline.where(key),
             )
-        found[key] = found[key.upper()] = str(text)
-    return found
+        found[key] = str(text)
+    upper = {key.upper(): text for key, text in found.items() if key.upper() not in _OF_THE_MACHINE}
+    return upper | found
 
 
 def _filled(
@@ -120,23 +122,32 @@ def _filled(
 ) -> str:
     """The script with its values; `empty` is told the names that are left without one.
 
-    A script of the shell has ours among its variables, and is kept from emptying them. One of cloud-init has none.
+    A script of the shell has ours among its variables, and is kept from emptying them. Others have none.
     """
     shell = is_shell(text)
+    of_shell = shell or text.startswith(CLOUD_CONFIG)  # which has commands of the shell in it
+    ours = {*IDENTITY, *wanted}
 
     def value_of(name: str, old: str) -> str | None:
         if name in fixed:
-            return shlex.quote(fixed[name])
-        ours = name in IDENTITY or name in wanted
-        if ours and (is_empty(old) or (rewrites and name in _ALWAYS)):
-            return f'"${{{name}-}}"' if shell else f'"{{{{ .{name} }}}}"'
+            return _quoted(old, fixed[name], of_shell)
+        if name in ours and (is_empty(old) or (rewrites and name in _ALWAYS)):
+            sign = "'" if old[:1] == "'" and not shell else '"'
+            return f'"${{{name}-}}"' if shell else f"{sign}{{{{ .{name} }}}}{sign}"
         if is_empty(old):
             empty.add(name)
         return None
 
-    text = rewrite(text, value_of)
-    text = fill_in(text, fixed)
+    text = rewrite(fill_in(text, fixed), value_of, shell=shell)
     exports = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())] if shell else []
     head, _, rest = text.partition("\n")
     begins = head.startswith("#!")
     return "\n".join([*([head] if begins else []), *exports, rest if begins else text])
+
+
+def _quoted(old: str, value: str, of_shell: bool) -> str:
+    """In the quotes that stood there, which may be within others."""
+    if old[:1] == "'" and "'" not in value and (of_shell or not {"\\", "\n"} & set(value)):
+        return f"'{value}'"
+    escaped = re.sub(r'[\\"$`]' if of_shell else r'[\\"]', r"\\\g<0>", value)
+    return f'"{escaped}"' if of_shell else f'"{escaped}"'.replace("\n", "\\n")
