@@ -12,7 +12,7 @@ import pytest
 
 from controller.config.dialects.assignments import is_empty, rewrite
 from controller.config.dialects.gotemplate import convert, fields
-from controller.domain.startup_scripts import GIVEN, IDENTITY
+from controller.domain.startup_scripts import GIVEN
 from controller.join.own import given, own_script
 from tests.config.foreign import in_base64, problems, read
 from tests.config.test_config_dialects import ONE_VM, verdacloud
@@ -77,7 +77,7 @@ def test_what_every_script_is_given_is_known_by_name() -> None:
     assert set(GIVEN) == set(given(JOINING, {}))
 
 
-@pytest.mark.parametrize("name", IDENTITY)
+@pytest.mark.parametrize("name", ["PROVIDER_ID", "LABELS"])
 def test_a_script_does_not_empty_what_says_who_its_machine_is(name: str) -> None:
     (printed,) = run(script_of(f'#!/bin/bash\nset -u\n{name}=""\necho "{name}=${name}"\n'))
     assert printed == f"{name}={given(JOINING, {})[name]}"
@@ -86,6 +86,12 @@ def test_a_script_does_not_empty_what_says_who_its_machine_is(name: str) -> None
 def test_a_script_does_not_empty_the_variables_of_the_controller_that_it_gets() -> None:
     script = script_of("#!/bin/sh\nJOIN_TOKEN=''\necho $JOIN_TOKEN\n", environ=VERDACLOUD_JOIN)
     assert run(script, {"JOIN_TOKEN": "t"}) == ["t"]
+
+
+@pytest.mark.parametrize("name", ["LABELS", "TAINTS", "NODE_NAME", "INSTANCE_ID"])
+def test_what_a_script_puts_together_or_looks_up_by_itself_begins_empty(name: str) -> None:
+    script = f'#!/bin/bash\n{name}=""\nfor l in a=1 b=2; do {name}="${name} --x=$l"; done\necho "${name}"\n'
+    assert run(script_of(script)) == [" --x=a=1 --x=b=2"]
 
 
 @pytest.mark.parametrize("old", ["", '""'])

@@ -36,6 +36,15 @@ def rewrite(script: str, value_of: ValueOf, *, shell: bool = True) -> str:
     return "\n".join(lines)
 
 
+def times_assigned(script: str, name: str) -> int:
+    lines = script.split("\n")
+    found = re.compile(
+        r"(?:^|[;&|({`]|\b(?:do|then|else|export|readonly|declare|typeset|local)\b(?:\s+-\w+)*|\b[A-Za-z_]\w*=\S*\s)"
+        rf"\s*{name}[ \t]*\+?=(?!=)"
+    )
+    return sum(len(found.findall(lines[n])) for n in _code(lines))
+
+
 def _code(lines: list[str]) -> Iterator[int]:
     """The lines that neither begin a here-document nor belong to one, nor are a comment."""
     last = {line: n for n, line in enumerate(lines)}

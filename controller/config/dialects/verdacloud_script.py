@@ -10,12 +10,12 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from controller.config.dialects.assignments import is_empty, rewrite
+from controller.config.dialects.assignments import is_empty, rewrite, times_assigned
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.gotemplate import convert, fields
 from controller.config.dialects.scripts import decoded, look_through
 from controller.config.paths import suggestion
-from controller.domain.startup_scripts import CLOUD_CONFIG, GIVEN, IDENTITY, fill_in, is_shell
+from controller.domain.startup_scripts import CLOUD_CONFIG, GIVEN, fill_in, is_shell
 
 JOIN = "startup-script"
 VARIABLES = {
@@ -126,7 +126,9 @@ def _filled(
     """
     shell = is_shell(text)
     of_shell = shell or text.startswith(CLOUD_CONFIG)  # which has commands of the shell in it
-    ours = {*IDENTITY, *wanted}
+    ours = {"PROVIDER_ID", *wanted}
+    if times_assigned(text, "LABELS") < 2:  # else it is put together there
+        ours.add("LABELS")
 
     def value_of(name: str, old: str) -> str | None:
         if name in fixed:
