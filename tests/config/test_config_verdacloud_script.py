@@ -231,6 +231,21 @@ def test_a_misspelt_name_is_an_error_also_where_no_other_is_there() -> None:
     assert line.endswith("did you mean MasterIP?")
 
 
+@pytest.mark.parametrize("name", ["HostPort", "PrivatePort", "ServerIP", "Token", "JoinCommand", "IPAddress"])
+def test_a_name_that_is_merely_like_one_of_ours_is_told_where_the_script_is_no_template(name: str) -> None:
+    body = f"#!/bin/sh\ndocker ps --format '{{{{.{name}}}}}'\n"
+    told = read(None, verdacloud(startupScript=in_base64(body)), ONE_VM).warnings
+    assert [line for line in told if f"{{{{.{name}}}}} is no variable of a startup script" in line]
+    assert script_of(body) == body
+
+
+@pytest.mark.parametrize("name", ["masterip", "Mastr", "JoinTokn", "MasterProt", "JoinHashFul"])
+def test_a_slip_in_a_name_is_an_error_where_the_script_has_no_other(name: str) -> None:
+    body = f"#!/bin/sh\njoin {{{{.{name}}}}}\n"
+    (line,) = problems(None, verdacloud(startupScript=in_base64(body)), ONE_VM)
+    assert f"{{{{.{name}}}}}" in line
+
+
 def test_a_template_may_have_trim_markers_comments_quoted_texts_and_our_own_variables() -> None:
     body = "echo '{{- .JoinToken -}}\n{{/* of the\nkind */}}  {{ \"{{\" }}.State{{`}}`}} {{ .NODE_NAME }}'"
     loaded = read(None, template(body), ONE_VM)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from controller.config.dialects.slips import slips
 from controller.config.errors import Problem
 from controller.config.paths import PREFIX, suggestion
 from controller.config.sources import CREDENTIALS, SERVICE_LINK
@@ -81,9 +82,9 @@ def _misspelt(rest: str) -> str:
             return _MEANT.get(name, name)
     for limit in _LIMITS:
         ours = limit.split("_")
-        slips = [_slips(*pair) for pair in zip(theirs, ours, strict=False)]
-        few = all(count <= (1 if len(word) < 7 else 2) for count, word in zip(slips, ours, strict=False))
-        if len(theirs) == len(ours) and few and sum(slips) <= 2:
+        counts = [_slips(*pair) for pair in zip(theirs, ours, strict=False)]
+        few = all(count <= (1 if len(word) < 7 else 2) for count, word in zip(counts, ours, strict=False))
+        if len(theirs) == len(ours) and few and sum(counts) <= 2:
             return limit
     return ""
 
@@ -96,14 +97,4 @@ def _slips(theirs: str, ours: str) -> int:
         return len(ours)
     if len(ours) < 4 and len(theirs) <= len(ours) and sorted(theirs) != sorted(ours):
         return len(ours)  # MAP and MIX are words, too
-    before: list[int] = []
-    above: list[int] = []
-    row = list(range(len(ours) + 1))
-    for n, sign in enumerate(theirs, 1):
-        before, above, row = above, row, [n]
-        for k, other in enumerate(ours, 1):
-            least = min(row[k - 1] + 1, above[k] + 1, above[k - 1] + (sign != other))
-            if n > 1 and k > 1 and (sign, other) == (ours[k - 2], theirs[n - 2]):
-                least = min(least, before[k - 2] + 1)
-            row.append(least)
-    return row[-1]
+    return slips(theirs, ours)

@@ -14,6 +14,7 @@ from controller.config.dialects.assignments import is_empty, rewrite, times_assi
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.gotemplate import convert, fields
 from controller.config.dialects.scripts import decoded, look_through
+from controller.config.dialects.slips import slips
 from controller.config.paths import suggestion
 from controller.domain.startup_scripts import CLOUD_CONFIG, GIVEN, fill_in, is_shell
 
@@ -72,14 +73,14 @@ def _rendered(draft: Draft, text: str, where: str, ours: set[str]) -> str:
     made, unknown, others = convert(text, names)
     for name in sorted(set(unknown) if is_template else set(fields(text)) - set(names)):
         hint = suggestion(name, VARIABLES)
-        if is_template or hint:
+        if is_template or _is_meant(name):
             expected = f"one of {', '.join(VARIABLES)} in double braces{hint}"
             draft.wrong("startupScript", f"{{{{.{name}}}}}", expected, where)
         else:
             draft.warn(
                 where,
                 "startupScript",
-                f"{{{{.{name}}}}} is no variable of a startup script and stays as it is",
+                f"{{{{.{name}}}}} is no variable of a startup script and stays as it is{hint}",
             )
     for line in sorted(set(others)) if is_template else ():
         expected = (
@@ -88,6 +89,13 @@ def _rendered(draft: Draft, text: str, where: str, ours: set[str]) -> str:
         )
         draft.wrong("startupScript", None, expected, where)
     return made if is_template else text
+
+
+def _is_meant(name: str) -> bool:
+    """One of ours but for its case or a letter or two; other programs have {{.HostPort}} and {{.Token}}."""
+    return slips(name.lower(), "master") < 2 or any(
+        slips(name.lower(), ours.lower()) < 3 for ours in VARIABLES
+    )
 
 
 def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
