@@ -199,6 +199,18 @@ def test_what_is_no_address_is_refused_also_with_other_letters(url: str) -> None
         load_dict({"machines": [json.loads(MACHINE) | {"status_endpoint": url}]})
 
 
+@pytest.mark.parametrize("key", ["scale_up_endpoint", "scale_down_endpoint", "status_endpoint"])
+@pytest.mark.parametrize("name", ["machine", "action", "gpus", "id"])
+def test_a_placeholder_in_an_endpoint_is_an_error_because_it_would_be_sent_as_it_is(
+    key: str, name: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"{key} .*an address without \$\{{{name}\}}.*body and the headers"
+    ):
+        load_dict({"machines": [json.loads(MACHINE) | {key: f"http://p/${{{name}}}/on"}]})
+    load_dict({"machines": [json.loads(MACHINE) | {key: "http://p/${other}/x"}]})
+
+
 def test_a_name_and_password_in_an_endpoint_are_pointed_to_their_place_and_not_shown() -> None:
     told = refused(f"machines: [{FOUR.replace('power/on', 'admin:hunter2@power/on')}]")
     assert "webhooks.<name>.auth.basic" in told
