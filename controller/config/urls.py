@@ -76,5 +76,13 @@ def parse_endpoint(value: Any) -> str:
     return f"{begin}//{parts.netloc}{rest}"
 
 
+def as_sent(endpoint: Any) -> Any:
+    """One address may be written in several ways; what is wrong with it is told elsewhere."""
+    try:
+        return parse_endpoint(endpoint)
+    except ValueError:
+        return endpoint
+
+
 Url = Annotated[str, PlainValidator(parse_url)]
 Endpoint = Annotated[str, PlainValidator(parse_endpoint)]
