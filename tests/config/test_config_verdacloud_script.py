@@ -104,6 +104,13 @@ def test_a_value_stays_one_in_quotes_that_began_on_an_earlier_line(value: str, o
     assert printed == [*([""] if "'" in value else value.split("\n")), "join"]
 
 
+def test_a_place_that_stays_empty_because_of_the_quotes_around_it_is_told() -> None:
+    body = '#!/bin/bash\nbash -c \'\nA=""\nB=""\n\'\n'
+    env = verdacloud(startupScript=in_base64(body), startupScriptEnv={"A": "it's", "B": "b"})
+    told = [line for line in read(None, env, ONE_VM).warnings if "it stays empty" in line]
+    assert ["startupScriptEnv.A" in line for line in told] == [True]
+
+
 @pytest.mark.parametrize("value", ["$(echo x >&2; id)", "`id`", 'a"b', "plain"])
 def test_a_text_in_double_quotes_of_several_lines_is_left_alone(value: str) -> None:
     script = '#!/bin/bash\necho "  # it\'s\nA=old\nPROVIDER_ID=old\n" # don\'t\nB=""\necho $B\n'

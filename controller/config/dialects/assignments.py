@@ -21,8 +21,11 @@ _DOCUMENT = re.compile(r"(?<!<)<<(?P<tabs>-?)\s*(?P<quote>[\"']?)\\?(?P<end>[^\s
 _ENDS = {"'": "'", '"': '"$`', "`": "`$\\"}
 
 
-def rewrite(script: str, value_of: ValueOf, *, shell: bool = True) -> str:
-    """`value_of` is told a name and what is assigned to it, as it stands there; what it answers stands there then."""
+def rewrite(script: str, value_of: ValueOf, *, shell: bool = True, left: set[str] | None = None) -> str:
+    """`value_of` is told a name and what is assigned to it, as it stands there; what it answers stands there then.
+
+    `left` is told what stays empty because of quotes around it.
+    """
     lines = script.split("\n")
     quotes = _quotes(lines) if shell else [""] * len(lines)
     for n in list(_code(lines)):
@@ -30,7 +33,11 @@ def rewrite(script: str, value_of: ValueOf, *, shell: bool = True) -> str:
 
         def within(name: str, old: str, ends: str = ends) -> str | None:
             new = value_of(name, old)
-            return None if new is None or any(sign in new for sign in ends) else new
+            if new is None or not any(sign in new for sign in ends):
+                return new
+            if left is not None and is_empty(old):
+                left.add(name)
+            return None
 
         lines[n] = _rewritten(lines[n], within, _NAME if shell else _SPACED)
     return "\n".join(lines)

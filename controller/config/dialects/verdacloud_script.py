@@ -51,7 +51,11 @@ def script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
         draft.wrong("", None, "a value, because the startup script asks for it", name)
     text = _rendered(draft, text, where, {*GIVEN, *fixed, *VARIABLES.values()})
     empty: set[str] = set()
-    text = _filled(text, fixed, wanted, empty, rewrites=inline is not None)
+    left: set[str] = set()
+    text = _filled(text, fixed, wanted, empty, left, rewrites=inline is not None)
+    for name in sorted(left & set(fixed)):
+        told = f'is not written into a {name}="" within quotes of several lines, which it would end: it stays empty'
+        draft.warn(top.where("startupScriptEnv"), f"startupScriptEnv.{name}", told)
     for name in (key.upper() for key in (inline.data if inline is not None else ())):
         if name in empty and name in VARIABLES.values() and inline is not None:
             draft.warn(
@@ -126,9 +130,9 @@ def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
 
 
 def _filled(
-    text: str, fixed: Mapping[str, str], wanted: list[str], empty: set[str], *, rewrites: bool
+    text: str, fixed: Mapping[str, str], wanted: list[str], empty: set[str], left: set[str], *, rewrites: bool
 ) -> str:
-    """The script with its values; `empty` is told the names that are left without one.
+    """The script with its values; `empty` is told the names that are left without one, `left` those within quotes.
 
     A script of the shell has ours among its variables, and is kept from emptying them. Others have none.
     """
@@ -148,7 +152,7 @@ def _filled(
             empty.add(name)
         return None
 
-    text = rewrite(fill_in(text, fixed), value_of, shell=shell)
+    text = rewrite(fill_in(text, fixed), value_of, shell=shell, left=left)
     exports = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())] if shell else []
     head, _, rest = text.partition("\n")
     begins = head.startswith("#!")
