@@ -15,6 +15,7 @@ from controller.config.kubernetes_names import parse_taint_text
 from controller.config.paths import shape_at, show_path, suggestion
 from controller.config.settings import Settings
 from controller.config.sources import Tree
+from controller.config.urls import as_sent
 from controller.config.values import Path, attempt, parse_duration, parse_whole, show_duration
 
 T = TypeVar("T")
@@ -180,7 +181,7 @@ def _machines(tree: Tree) -> Iterator[Problem]:
             expected = f"the name of an entry under webhooks: {', '.join(names)}"
             yield _missing(tree, (*path, "webhook"), expected)
         yield from _taints(tree, (*path, "taints"))
-        pair = [machine.get("scale_up_endpoint"), machine.get("scale_down_endpoint")]
+        pair = [as_sent(machine.get(f"scale_{way}_endpoint")) for way in ("up", "down")]
         entry = entries.get(wanted) if isinstance(entries, dict) and isinstance(wanted, str) else None
         says = _said(entry)
         if isinstance(pair[0], str) and pair[0] == pair[1] and "${action}" not in says:

@@ -12,8 +12,10 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import PlainValidator
 
+from controller.config.headers import PLACEHOLDERS
 from controller.config.values import parse_text, wrong
 
+_PLACEHOLDER = re.compile(rf"\$\{{(?:{'|'.join(sorted(PLACEHOLDERS))})\}}")
 _SENT_OTHERWISE = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!&()*+,;=%-]")
 
 
@@ -50,6 +52,10 @@ def parse_url(value: Any, schemes: tuple[str, ...] = ("https", "http"), bare: bo
 def parse_endpoint(value: Any) -> str:
     """An address with other signs behind its host in percents; the client writes a host of other letters in IDNA."""
     text = parse_text(value)
+    if found := _PLACEHOLDER.search(text):
+        raise wrong(
+            f"an address without {found[0]}, which is filled in only in the body and the headers of a webhook"
+        )
     try:
         parts = urlsplit(text)
         host = (parts.hostname or "").encode("idna").decode()
@@ -68,6 +74,14 @@ def parse_endpoint(value: Any) -> str:
     port = parts.netloc.rpartition(":")[2] if ":" in parts.netloc else ""
     parse_url(f"{begin}//{host}{':' if port else ''}{port}{rest}")
     return f"{begin}//{parts.netloc}{rest}"
+
+
+def as_sent(endpoint: Any) -> Any:
+    """One address may be written in several ways; what is wrong with it is told elsewhere."""
+    try:
+        return parse_endpoint(endpoint)
+    except ValueError:
+        return endpoint
 
 
 Url = Annotated[str, PlainValidator(parse_url)]

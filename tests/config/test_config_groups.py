@@ -171,6 +171,52 @@ def test_a_variable_that_was_meant_to_limit_a_pool_is_never_left_out(name: str, 
     assert found.startswith(f"A_{name}: expected A_{meant} in its place")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPTIONS", "ACTION", "APPLICATION", "ALLOCATIONS", "DURATIONS", "VOCATIONS", "LOCATIONS_FILE", "MARKED", "MARKER",
+        "MARKET_API", "USE", "CAUSE", "PARSE", "MAP", "MAC", "TAX", "MAXFD", "MAX_PODS", "MAX_USERS", "MAX_CPUS", "MAX_AGE",
+        "PRICE_API_URL", "MAX_PRICE_PER_REQUEST",
+    ],
+)  # fmt: skip
+def test_what_is_merely_like_a_limit_is_told_and_is_no_error(name: str) -> None:
+    told = read(None, POOL | {f"A_{name}": "x"} | MACHINES).warnings
+    assert [line.startswith(f"A_{name}: is no variable of a group") for line in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "name", ["MAXPRICE", "MAXPRICE_PER_HOUR", "MAX_PRICE_PER_HUOR", "LOCATOIN", "MARKTE", "MAX_GPUS_TOTL"]
+)
+def test_a_limit_with_a_slip_in_it_is_an_error(name: str) -> None:
+    (found,) = problems(None, POOL | {f"A_{name}": "x"} | MACHINES)
+    assert found.startswith(f"A_{name}: expected A_")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "ALLOCATIONS_", "MARKET_", "MAX_", "MAPS_", "PRICE_", "PAUSE_", "SPOT_", "MAX_GPUS_"]
+)
+def test_the_variables_of_a_service_are_never_meant_to_limit_a_pool(name: str) -> None:
+    link = {
+        f"A_{name}{end}": "x"
+        for end in ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP")
+    }
+    assert read(None, POOL | link | MACHINES).warnings == read(None, POOL | MACHINES).warnings
+
+
+def test_a_region_of_another_program_is_no_error_where_the_pool_has_its_locations() -> None:
+    environ = POOL | {"A_LOCATIONS": "FIN-01", "A_REGION": "eu-west-1"} | MACHINES
+    assert [line for line in read(None, environ).warnings if "A_REGION: is no variable" in line]
+    assert problems(None, environ | {"A_REGION": "FIN-02,fin-03"})
+    assert problems(None, environ | {"A_LOCATIONS": ""})
+
+
+def test_the_account_beside_a_pool_of_the_same_prefix_is_nothing_without_effect() -> None:
+    environ = renamed(POOL, "A_NAME", "VERDA_NAME") | {"VERDA_INSTANCE_TYPES": "1A100.22V", "VERDA_MAX": "1"}
+    environ = {name: value for name, value in environ.items() if not name.startswith("A_")}
+    told = read(None, environ | {"VERDA_CLIENT_ID": "i", "VERDA_CLIENT_SECRET": "s"}).warnings
+    assert not [line for line in told if "no effect" in line]
+
+
 def test_any_other_variable_with_the_prefix_of_a_pool_is_told() -> None:
     strangers = {"A_OWNER": "me", "A_IMAGES": "x", "A_KEEP_ON": "true", "A_SVC_SERVICE_HOST": "10.0.0.1"}
     loaded = read(None, POOL | strangers | {"AB_OWNER": "x", "A_B_NAME": "b", "A_B_GPU_COUNT": "1"} | {

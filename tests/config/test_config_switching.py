@@ -199,6 +199,27 @@ def test_what_is_no_address_is_refused_also_with_other_letters(url: str) -> None
         load_dict({"machines": [json.loads(MACHINE) | {"status_endpoint": url}]})
 
 
+def test_endpoints_are_the_same_where_they_are_called_the_same() -> None:
+    one = json.loads(MACHINE) | {"scale_up_endpoint": "http://p/a b"}
+    with pytest.raises(ConfigError, match="another endpoint than scale_up_endpoint"):
+        load_dict({"machines": [one | {"scale_down_endpoint": "http://p/a%20b"}]})
+    two = one | {"name": "w2", "scale_up_endpoint": "http://p/2", "scale_down_endpoint": "http://p/a%20c"}
+    with pytest.raises(ConfigError, match=r"another endpoint than that of machines\[0\]"):
+        load_dict({"machines": [one | {"scale_down_endpoint": "http://p/a c"}, two]})
+
+
+@pytest.mark.parametrize("key", ["scale_up_endpoint", "scale_down_endpoint", "status_endpoint"])
+@pytest.mark.parametrize("name", ["machine", "action", "gpus", "id"])
+def test_a_placeholder_in_an_endpoint_is_an_error_because_it_would_be_sent_as_it_is(
+    key: str, name: str
+) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"{key} .*an address without \$\{{{name}\}}.*body and the headers"
+    ):
+        load_dict({"machines": [json.loads(MACHINE) | {key: f"http://p/${{{name}}}/on"}]})
+    load_dict({"machines": [json.loads(MACHINE) | {key: "http://p/${other}/x"}]})
+
+
 def test_a_name_and_password_in_an_endpoint_are_pointed_to_their_place_and_not_shown() -> None:
     told = refused(f"machines: [{FOUR.replace('power/on', 'admin:hunter2@power/on')}]")
     assert "webhooks.<name>.auth.basic" in told

@@ -41,7 +41,8 @@ group is an error that names the variables which are missing. A variable that me
 nothing else of its prefix, is a warning; so are `P_NAME` and `P_MAX` of no group. An empty variable counts as not set, but an
 empty `P_GPU_COUNT` or `P_INSTANCE_TYPES` beside others of its group is half a group.
 Any other variable with the prefix of a pool is a warning, and an error where it was meant to limit what is bought: `P_LOCATION`,
-`P_REGION`, `P_SPOT`, `P_MAX_PRICE`.
+`P_REGION`, `P_SPOT`, `P_MAX_PRICE`, or `P_MAX_PRICE_PER_HUOR`, with a slip in it. Beside `P_LOCATIONS` another program's `P_REGION` or
+`P_ZONE` (`eu-west-1`) is a warning. Variables that Kubernetes makes for a Service (`P_MARKET_PORT`) are neither.
 
 Lists have commas between their entries, labels are `k=v,…`, taints `k[=v]:Effect,…`, and any list or map may be JSON. Keys
 within a key have two underscores before them, and lists of maps come as JSON of the whole.

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+# What was once read as a comment or a quoted text is never tried as anything else: that takes for ever.
 _ACTION = re.compile(
-    r"""\{\{(?P<body>(?:"(?:\\.|[^"\\])*"|`[^`]*`|/\*.*?\*/|[^"`/}]|/(?!\*)|\}(?!\}))*)\}\}""", re.DOTALL
+    r"""\{\{(?P<body>(?:"(?:\\.|[^"\\])*+"|`[^`]*+`|(?>/\*.*?\*/)|[^"`/}]|/(?!\*)|\}(?!\}))*+)\}\}""",
+    re.DOTALL,
 )
 _FIELD = re.compile(r"\.([A-Za-z_]\w*)")
 
 
 def fields(text: str) -> list[str]:
     """Names that stand in double braces, and nothing beside them."""
-    found = (_FIELD.fullmatch(_inner(action["body"])) for action in _ACTION.finditer(text))
+    found = (_FIELD.fullmatch(_inner(action["body"])) for action in _actions(text))
     return [field[1] for field in found if field]
 
 
@@ -28,7 +30,7 @@ def convert(text: str, names: Mapping[str, str]) -> tuple[str, list[str], list[i
     unknown: list[str] = []
     others: list[int] = []
     at, trims = 0, False
-    for action in _ACTION.finditer(text):
+    for action in _actions(text):
         body, before = action["body"], text[at : action.start()]
         if "{{" in before:
             others.append(_line(text, text.index("{{", at)))
@@ -49,6 +51,15 @@ def convert(text: str, names: Mapping[str, str]) -> tuple[str, list[str], list[i
         others.append(_line(text, text.index("{{", at)))
     made.append(rest.lstrip() if trims else rest)
     return "".join(made), unknown, others
+
+
+def _actions(text: str) -> Iterator[re.Match[str]]:
+    """Every one from left to right. Braces that are never closed are looked at once, however many there are."""
+    at, last = 0, text.rfind("}}")
+    while (begin := text.find("{{", at)) >= 0 and begin < last:
+        if action := _ACTION.match(text, begin):
+            yield action
+        at = action.end() if action else begin + 1
 
 
 def _inner(body: str) -> str:

@@ -149,7 +149,7 @@ def _strangers(
     """Variables with the group's prefix that are none of it."""
     for name, rest in of_group(given, prefix, known, everyone):
         if kind == POOL:
-            told: Problem | str = of_pool(name, prefix, rest, known)
+            told: Problem | str = of_pool(given, prefix, rest, known)
         else:
             told = of_machine(name, prefix, rest, known)
         if isinstance(told, Problem):

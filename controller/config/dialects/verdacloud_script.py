@@ -10,12 +10,13 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from controller.config.dialects.assignments import is_empty, rewrite
+from controller.config.dialects.assignments import is_empty, rewrite, times_assigned
 from controller.config.dialects.draft import Draft, Given
 from controller.config.dialects.gotemplate import convert, fields
 from controller.config.dialects.scripts import decoded, look_through
+from controller.config.dialects.slips import slips
 from controller.config.paths import suggestion
-from controller.domain.startup_scripts import GIVEN, IDENTITY, fill_in, is_shell
+from controller.domain.startup_scripts import CLOUD_CONFIG, GIVEN, fill_in, is_shell
 
 JOIN = "startup-script"
 VARIABLES = {
@@ -27,6 +28,7 @@ VARIABLES = {
 # That a script is a template; of any other the double braces are its own business.
 _TEMPLATE = re.compile(rf"\{{\{{[^}}]{{0,200}}\.(?:{'|'.join(VARIABLES)})\b")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_OF_THE_MACHINE = ("PATH", "HOME")  # which no value of another case is meant for
 _ALWAYS = ("PROVIDER_ID", "LABELS")  # which that revision wrote over whatever stood there
 
 
@@ -49,7 +51,11 @@ def script(draft: Draft, top: Given, environ: Mapping[str, str]) -> None:
         draft.wrong("", None, "a value, because the startup script asks for it", name)
     text = _rendered(draft, text, where, {*GIVEN, *fixed, *VARIABLES.values()})
     empty: set[str] = set()
-    text = _filled(text, fixed, wanted, empty, rewrites=inline is not None)
+    left: set[str] = set()
+    text = _filled(text, fixed, wanted, empty, left, rewrites=inline is not None)
+    for name in sorted(left & set(fixed)):
+        told = f'is not written into a {name}="" within quotes of several lines, which it would end: it stays empty'
+        draft.warn(top.where("startupScriptEnv"), f"startupScriptEnv.{name}", told)
     for name in (key.upper() for key in (inline.data if inline is not None else ())):
         if name in empty and name in VARIABLES.values() and inline is not None:
             draft.warn(
@@ -71,14 +77,14 @@ def _rendered(draft: Draft, text: str, where: str, ours: set[str]) -> str:
     made, unknown, others = convert(text, names)
     for name in sorted(set(unknown) if is_template else set(fields(text)) - set(names)):
         hint = suggestion(name, VARIABLES)
-        if is_template or hint:
+        if is_template or _is_meant(name):
             expected = f"one of {', '.join(VARIABLES)} in double braces{hint}"
             draft.wrong("startupScript", f"{{{{.{name}}}}}", expected, where)
         else:
             draft.warn(
                 where,
                 "startupScript",
-                f"{{{{.{name}}}}} is no variable of a startup script and stays as it is",
+                f"{{{{.{name}}}}} is no variable of a startup script and stays as it is{hint}",
             )
     for line in sorted(set(others)) if is_template else ():
         expected = (
@@ -87,6 +93,13 @@ def _rendered(draft: Draft, text: str, where: str, ours: set[str]) -> str:
         )
         draft.wrong("startupScript", None, expected, where)
     return made if is_template else text
+
+
+def _is_meant(name: str) -> bool:
+    """One of ours but for its case or a letter or two; other programs have {{.HostPort}} and {{.Token}}."""
+    return slips(name.lower(), "master") < 2 or any(
+        slips(name.lower(), ours.lower()) < 3 for ours in VARIABLES
+    )
 
 
 def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
@@ -104,39 +117,51 @@ def _fixed(draft: Draft, inline: Given | None) -> dict[str, str]:
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if not isinstance(text, str):
             draft.wrong(inline.theirs(key), "***", "a text", inline.where(key))
-        elif not _VARIABLE.fullmatch(key.upper()):
+        elif not key.isascii() or not _VARIABLE.fullmatch(key.upper()):
             draft.wrong(
                 inline.theirs(key),
                 "***",
                 "the name of a variable of letters, digits and _",
                 inline.where(key),
             )
-        found[key] = found[key.upper()] = str(text)
-    return found
+        found[key] = str(text)
+    upper = {key.upper(): text for key, text in found.items() if key.upper() not in _OF_THE_MACHINE}
+    return upper | found
 
 
 def _filled(
-    text: str, fixed: Mapping[str, str], wanted: list[str], empty: set[str], *, rewrites: bool
+    text: str, fixed: Mapping[str, str], wanted: list[str], empty: set[str], left: set[str], *, rewrites: bool
 ) -> str:
-    """The script with its values; `empty` is told the names that are left without one.
+    """The script with its values; `empty` is told the names that are left without one, `left` those within quotes.
 
-    A script of the shell has ours among its variables, and is kept from emptying them. One of cloud-init has none.
+    A script of the shell has ours among its variables, and is kept from emptying them. Others have none.
     """
     shell = is_shell(text)
+    of_shell = shell or text.startswith(CLOUD_CONFIG)  # which has commands of the shell in it
+    ours = {"PROVIDER_ID", *wanted}
+    if times_assigned(text, "LABELS") < 2:  # else it is put together there
+        ours.add("LABELS")
 
     def value_of(name: str, old: str) -> str | None:
         if name in fixed:
-            return shlex.quote(fixed[name])
-        ours = name in IDENTITY or name in wanted
-        if ours and (is_empty(old) or (rewrites and name in _ALWAYS)):
-            return f'"${{{name}-}}"' if shell else f'"{{{{ .{name} }}}}"'
+            return _quoted(old, fixed[name], of_shell)
+        if name in ours and (is_empty(old) or (rewrites and name in _ALWAYS)):
+            sign = "'" if old[:1] == "'" and not shell else '"'
+            return f'"${{{name}-}}"' if shell else f"{sign}{{{{ .{name} }}}}{sign}"
         if is_empty(old):
             empty.add(name)
         return None
 
-    text = rewrite(text, value_of)
-    text = fill_in(text, fixed)
+    text = rewrite(fill_in(text, fixed), value_of, shell=shell, left=left)
     exports = [f"export {key}={shlex.quote(value)}" for key, value in sorted(fixed.items())] if shell else []
     head, _, rest = text.partition("\n")
     begins = head.startswith("#!")
     return "\n".join([*([head] if begins else []), *exports, rest if begins else text])
+
+
+def _quoted(old: str, value: str, of_shell: bool) -> str:
+    """In the quotes that stood there, which may be within others."""
+    if old[:1] == "'" and "'" not in value and (of_shell or not {"\\", "\n"} & set(value)):
+        return f"'{value}'"
+    escaped = re.sub(r'[\\"$`]' if of_shell else r'[\\"]', r"\\\g<0>", value)
+    return f'"{escaped}"' if of_shell else f'"{escaped}"'.replace("\n", "\\n")
