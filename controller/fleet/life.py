@@ -238,9 +238,10 @@ def _faulty(machine: Machine, seen: Seen) -> Machine:
 
 
 def _believed(machine: Machine, seen: Seen, limits: Deadlines) -> bool:
-    """On its way one word is enough; of a machine that was of use a later list has to say it again."""
+    """Where its Node works a later list has to say it again; else one word is enough."""
     lasts = machine.faulty_at and seen.told_at - machine.faulty_at >= limits.unknown_over
-    return machine.phase is not Phase.READY or bool(lasts)
+    works = machine.phase is Phase.READY and seen.node is not None and seen.node.ready
+    return not works or bool(lasts)
 
 
 def _off(machine: Machine, seen: Seen, limits: Deadlines, now: float) -> Machine:
