@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -80,7 +79,8 @@ class Fleet:
         self._logins = 0
         self._account = account
         self._lists = 0  # how many were asked for
-        self._blind_at = -math.inf  # when nothing was to be seen last
+        self._blind = False  # whether nothing was to be seen at the last look
+        self._blind_from = self._blind_at = 0.0  # when that began and was so last
         self._judged = 0  # the number of the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
@@ -324,10 +324,14 @@ class Fleet:
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
         now = self._clock()
-        if self._view.old():
+        old = bool(self._view.old())
+        if old:
+            self._blind_from = self._blind_from if self._blind else now
             self._blind_at = now
-        # Who was as blind as we were, a kubelet say, is given time to be heard again.
-        blind = 0 <= now - self._blind_at <= self.policy.deadlines.ready
+        self._blind = old
+        # Who was as blind as we were, a kubelet say, is given time to be heard again; as long as that was, at most.
+        grace = min(self.policy.deadlines.ready, self._blind_at - self._blind_from)
+        blind = old or 0 <= now - self._blind_at <= grace
         found = []
         for machine in self.machines():
             seen, doubt = looking.see(

@@ -275,8 +275,8 @@ class Ledger:
             last=now,
             reason=reason,
             later=later,
-            types=_with(known.types if known is not None else (), machine.instance_type),
-            locations=_with(known.locations if known is not None else (), machine.location),
+            types=_with(known.types if known is not None else None, machine.instance_type),
+            locations=_with(known.locations if known is not None else None, machine.location),
         )
         self._tried(machine.sort, machine, now)
 
@@ -435,8 +435,11 @@ class Ledger:
         self.lost = self.lost or any(intent not in self.machines for intent in before)
 
 
-def _with(known: tuple[str, ...], more: str) -> tuple[str, ...]:
-    return known if more in known else tuple(sorted((*known, more)))
+def _with(known: tuple[str, ...] | None, more: str) -> tuple[str, ...]:
+    """Where an older program wrote none, nobody knows which they were: that stays so."""
+    if known is None:
+        return (more,)
+    return known if more in known or not known else tuple(sorted((*known, more)))
 
 
 def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:
@@ -444,7 +447,7 @@ def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[st
     only the last failure remembered, no order would ever be later than that."""
     if known is None:
         return {"tries": 1, "counted": at}
-    counted = min(known.counted, at)  # a clock may have been set back
+    counted = min(known.counted or known.last, at)  # a clock may have been set back
     if machine.intended_at > counted:
         return {"tries": known.tries + 1, "counted": at}
     return {"tries": known.tries, "counted": counted}

@@ -71,8 +71,8 @@ def another_try(
     ordered: Collection[str],
     told: dict[str, Explanation],
     wakes: list[float],
-) -> tuple[set[str], set[str]]:
-    """Keys of the pods that may have a machine ordered now, and of which pools; the others are told what they wait for.
+) -> set[str]:
+    """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
 
     `possible`: whether some offer and the limits allow one at all. A pod that could not have one anyhow stands in the way
     of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
@@ -99,7 +99,6 @@ def another_try(
             _tell(unit, told, "nothing more is bought now")
     taken = _pools_that_are_tried(snapshot, held) | set(ordered)
     let: set[str] = set()
-    opened: set[str] = set()
     for unit in sorted(
         due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last > 0, _cheapest(u))
     ):
@@ -109,16 +108,21 @@ def another_try(
             continue
         if orders:
             taken |= unit.pools
-        opened |= unit.pools
         let |= {one.ask.pod.key for one in unit.held}
-    return let, opened
+    return let
 
 
-def more_of(pool: str, known: InVain, snapshot: Snapshot, ordered: Collection[str]) -> int:
-    """How many machines of a pool in doubt pods may have that could have others as well."""
-    coming = any(m.pool == pool and m.phase.on_the_way for m in snapshot.machines)
+def closed(snapshot: Snapshot, pool: str, known: InVain) -> tuple[Explanation, float | None] | None:
+    """Why nobody gets a machine now that is like those of a pool in doubt which failed, and until when, if time alone tells."""
+    words = f"machines of pool {pool} did not become usable, {known.tries} times in a row"
     pause = until(known.later, known.last, snapshot) if known.later else None
-    return 0 if coming or pool in ordered or pause is not None else 1
+    if pause is not None:
+        words = f"{words}; no more of them are bought before {moment(pause)}, {_UNLESS_ANY}"
+    elif any(machine.pool == pool and machine.phase.on_the_way for machine in snapshot.machines):
+        words = f"{words}; one at a time is tried, and one is on its way"
+    else:
+        return None
+    return Explanation(known.reason, f"{words} {_LOOK}"), pause
 
 
 def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:

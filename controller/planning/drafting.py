@@ -24,7 +24,7 @@ from controller.planning.explain import Question, why_not
 from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.gangs import Gang
 from controller.planning.hopeless import sort_out
-from controller.planning.in_vain import without_hopeless
+from controller.planning.in_vain import without_doubted, without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.locations import Place, Tried, in_one_location
@@ -67,6 +67,7 @@ class Draft:
     blamed: dict[str, set[str]] = field(
         default_factory=dict
     )  # by pod, machines that did not take it, gang or not
+    wakes: list[float] = field(default_factory=list)  # when those that wait for a pause may be bought for
     first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
 
     @property
@@ -104,13 +105,15 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     failed: dict[str, Explanation] = {}
     short: set[Reason] = set()
     tried = Tried()
+    wakes: list[float] = []
+    options = without_doubted(snapshot, candidates(snapshot), wakes)
     blamed: dict[str, set[str]] = {}
     nearest: dict[str, Explanation] = {}  # what was in the way in the first location of a gang
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
     while True:
-        made = _draft(snapshot, found, failed, tried, blamed)
+        made = _draft(snapshot, found, options, failed, tried, blamed, wakes)
         made.short = set(short)
         broken = _incomplete(made, failed)
         for key in made.places.keys() & broken.keys():
@@ -132,9 +135,11 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
 def _draft(
     snapshot: Snapshot,
     found: Demand,
+    options: list[Candidate],
     failed: Mapping[str, Explanation],
     tried: Tried,
     blamed: dict[str, set[str]],
+    wakes: list[float],
 ) -> Draft:
     declared = snapshot.policy.gpu_resources
     told = dict(found.told)
@@ -144,7 +149,6 @@ def _draft(
         told |= out
         demand = [pod for pod in demand if pod.key not in out]
     sites = existing(snapshot)
-    options = candidates(snapshot)
     packer = Packer(snapshot, options)
     tally = Tally(snapshot)
     minimum = top_up(snapshot, packer, options, tally)
@@ -195,9 +199,8 @@ def _draft(
         welcome=welcome,
         sorts=sorts,
         ordered={room.pool.name for room in minimum.rooms if room.pool is not None},
-        wakes=placing.wakes,
+        wakes=wakes,
         blamed=blamed,
-        tally=tally,
     )
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
@@ -209,7 +212,7 @@ def _draft(
     packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
     packing.together |= sorted_out.together
     made = Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
-    made.places, made.blamed = places, blamed
+    made.places, made.blamed, made.wakes = places, blamed, wakes
     return made
 
 

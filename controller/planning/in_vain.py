@@ -10,6 +10,7 @@ gone again is remembered by the ledger; what is still there is judged here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from controller.domain import names
 from controller.domain.kube import Node
@@ -17,9 +18,9 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, InVain, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
-from controller.planning.another_try import Held, another_try, more_of
+from controller.planning.another_try import Held, another_try, closed
+from controller.planning.choice import Candidate
 from controller.planning.fit import Ask, enough, with_place
-from controller.planning.limits import Tally
 from controller.planning.locations import zone_of
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
@@ -41,7 +42,6 @@ def without_hopeless(
     ordered: Collection[str],
     wakes: list[float],
     blamed: dict[str, set[str]],
-    tally: Tally,
 ) -> list[Ask]:
     """Drop pods for which machines were bought twice in vain, but for those that are tried again now. So too pods that come
     later and could have such machines only: else each of them bought two more.
@@ -99,14 +99,31 @@ def without_hopeless(
                 f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
-    opened: set[str] = set()
     if held:
-        let, opened = another_try(snapshot, held, possible, welcome, ordered, told, wakes)
-        kept |= let
-    for pool in doubted - opened:
-        known = snapshot.in_vain[pool]
-        tally.doubt(pool, known, more_of(pool, known, snapshot, ordered))
+        kept |= another_try(snapshot, held, possible, welcome, ordered, told, wakes)
     return [ask for ask in left if ask.pod.key in kept]
+
+
+def without_doubted(snapshot: Snapshot, options: list[Candidate], wakes: list[float]) -> list[Candidate]:
+    """While a pause lasts, or one is being tried, pods have something else than what failed."""
+    shut: dict[str, tuple[InVain, Explanation]] = {}
+    for pool in snapshot.policy.pools:
+        known = snapshot.in_vain.get(pool.name)
+        if (
+            known is not None
+            and in_doubt(known)
+            and (found := closed(snapshot, pool.name, known)) is not None
+        ):
+            shut[pool.name] = (known, found[0])
+            wakes += [found[1]] if found[1] is not None else []
+    if not shut:
+        return options
+    return [_hindered(c, *shut[c.pool.name]) if c.pool.name in shut else c for c in options]
+
+
+def _hindered(c: Candidate, known: InVain, why: Explanation) -> Candidate:
+    against = known.speaks_against(c.offer.type.name, c.offer.location)
+    return replace(c, hindrance=why) if against and c.hindrance is None else c
 
 
 def in_doubt(known: InVain | None) -> bool:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import at_least, in_words
-from controller.domain.plan import Explanation, InVain, Snapshot
+from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
 from controller.domain.resources import GPU
@@ -49,8 +49,6 @@ class Tally:
         for machine in alive:
             self.gpus_of_pool[machine.pool] += machine.gpus
         self.charges = Charges(snapshot)
-        self._doubts: dict[str, tuple[InVain, int]] = {}
-        self._in_doubt: Counter[str] = Counter()
         self._own = any_own(snapshot.offers)
         self._billing = snapshot.policy.billing
         limits = self.limits
@@ -78,20 +76,7 @@ class Tally:
         other.__dict__.update(self.__dict__)
         other.of_pool, other.gpus_of_pool = self.of_pool.copy(), self.gpus_of_pool.copy()
         other.charges = self.charges.copy()
-        other._in_doubt = self._in_doubt.copy()
         return other
-
-    def doubt(self, pool: str, known: InVain, most: int) -> None:
-        """From now on at most so many of the machines that `known` speaks against: what may have others, has others."""
-        self._doubts[pool] = (known, most)
-        self._counts_only = False
-
-    def _doubted(self, candidate: Candidate) -> tuple[InVain, int] | None:
-        found = self._doubts.get(candidate.pool.name)
-        against = found is not None and found[0].speaks_against(
-            candidate.offer.type.name, candidate.offer.location
-        )
-        return found if against else None
 
     def add(self, candidate: Candidate, inside: Sequence[Ask] = ()) -> None:
         self._count(candidate, inside, 1)
@@ -103,8 +88,6 @@ class Tally:
     def _count(self, candidate: Candidate, inside: Sequence[Ask], sign: int) -> None:
         pool, kind = candidate.pool, candidate.offer.type
         self.of_pool[pool.name] += sign
-        if self._doubts and self._doubted(candidate) is not None:
-            self._in_doubt[pool.name] += sign
         if is_own(candidate.offer):
             return
         self.machines += sign
@@ -213,12 +196,6 @@ class Tally:
             )
         if is_own(candidate.offer):
             return None
-        if self._doubts and (found := self._doubted(candidate)) and self._in_doubt[name] >= found[1]:
-            return Explanation(
-                found[0].reason,
-                f"machines of pool {name} did not become usable, {found[0].tries} times in a row, so one at a time is tried, "
-                "after pauses",
-            )
         # Before what all share: headroom gives way to who lacks that, and has nothing for whose own limit is in the way.
         if inside and (why := self.charges.objection(candidate, inside)) is not None:
             return why

@@ -158,6 +158,7 @@ def _finished(made: Draft) -> Plan:
         made.found.wake,
         down_wake,
         *placing.wakes,
+        *made.wakes,
         *minimum.wakes,
         *free.wakes,
         *_refusals_end(snapshot),

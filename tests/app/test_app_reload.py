@@ -257,6 +257,8 @@ async def test_a_look_that_fails_unexpectedly_is_not_the_last_one(
 
     def fails_first(files: Any) -> Any:
         nonlocal looks
+        if str(world.file) not in files:
+            return real(files)  # of another test, whose thread is still at work
         looks += 1
         if looks == 1:
             raise RuntimeError("can't start new thread")

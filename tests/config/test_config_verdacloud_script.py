@@ -112,10 +112,18 @@ def test_a_place_that_stays_empty_because_of_the_quotes_around_it_is_told() -> N
 
 
 @pytest.mark.parametrize("value", ["$(echo x >&2; id)", "`id`", 'a"b', "plain"])
-def test_a_text_in_double_quotes_of_several_lines_is_left_alone(value: str) -> None:
+def test_a_text_in_double_quotes_of_several_lines_is_left_alone_unless_the_value_is_plain(value: str) -> None:
     script = '#!/bin/bash\necho "  # it\'s\nA=old\nPROVIDER_ID=old\n" # don\'t\nB=""\necho $B\n'
     printed = run(script_of(script, startupScriptEnv={"A": value, "B": "b"}))
-    assert printed == ["  # it's", "A=old", "PROVIDER_ID=old", "", "b"]
+    left = "plain" if value == "plain" else "old"  # as that provider writes it, it ends no quotes
+    assert printed == ["  # it's", f"A={left}", "PROVIDER_ID=old", "", "b"]
+
+
+def test_a_token_reaches_a_script_within_the_quotes_of_another_shell() -> None:
+    script = "#!/bin/bash\nbash -c \"\nJOIN_TOKEN=changeme\nprintf '%s\\n' \\$JOIN_TOKEN\n\"\n"
+    assert run(script_of(script, startupScriptEnv={"JOIN_TOKEN": "abcdef.0123456789abcdef"})) == [
+        "abcdef.0123456789abcdef"
+    ]
 
 
 def test_quotes_in_here_documents_and_comments_open_nothing() -> None:

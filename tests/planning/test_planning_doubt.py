@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.domain import names
 from controller.domain.machine import Phase
 from controller.domain.plan import InVain, Launch, Plan, Tried
 from controller.domain.policy import Headroom
@@ -60,7 +61,10 @@ def test_while_a_pause_lasts_pods_have_what_is_not_in_doubt() -> None:
     assert {launch.pool for launch in bought(decided)} == {"b"}
     later = doubt(pool="a", last=NOW - 2 * HOUR)
     decided = plan(world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=later))
-    assert [launch.pool for launch in bought(decided)].count("a") <= 1
+    assert {launch.pool for launch in bought(decided)} == {"a"}
+    coming = machine(pool="a", phase=Phase.BOOTING, intended_at=NOW - 20, pods=("default/else",))
+    there = world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=later, machines=(coming,))
+    assert {launch.pool for launch in bought(plan(there))} == {"b"}
 
 
 def test_one_machine_at_a_time_is_tried_for_whoever_wants_one() -> None:
@@ -90,3 +94,37 @@ def test_a_pod_that_had_no_try_comes_before_those_that_had() -> None:
         tried={"a100/1A100.22V/FIN-01": tried},
     )
     assert [launch.pods for launch in bought(plan(snapshot))] == [("default/new",)]
+
+
+def gang(*gpus: int, **more: Any) -> tuple[Any, ...]:
+    said = {names.POD_GANG: "g", names.POD_GANG_SIZE: str(len(gpus))}
+    return tuple(pod(f"g-{n}", many, annotations=said, **more) for n, many in enumerate(gpus))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_gang_that_other_pools_cannot_hold_is_tried_as_a_whole_once_the_pause_is_over(most: int) -> None:
+    rules = policy(
+        pool("a", instance_types=("1A100.22V",)), pool("b", max=most, instance_types=("1A100.22V",))
+    )
+    busy = (
+        machine(
+            "home-b-bbbbbbbbbb", pool="b", phase=Phase.BOOTING, intended_at=NOW - 20, pods=("default/else",)
+        ),
+    )
+    long_ago = doubt(pool="a", last=NOW - 1e6)
+    snapshot = world(
+        policy=rules, offers=offers(A1), pods=gang(1, 1, 1, 1, 1), machines=busy, in_vain=long_ago
+    )
+    decided = plan(snapshot)
+    assert {why.code for why in decided.pods.values()} <= {Reason.LAUNCHING, Reason.ON_THE_WAY}
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest", "priority"])
+@pytest.mark.parametrize("spread", [True, False])
+def test_the_same_type_is_bought_where_it_did_not_fail(strategy: str, spread: bool) -> None:
+    rules = policy(pool(max=20), strategy=strategy, spread_locations=spread)
+    sold = offers(A1, locations=("FIN-01", "FIN-02"))
+    pods = tuple(pod(f"p{n}") for n in range(6))
+    failed = doubt(types=("1A100.22V", "2A100.44V"), locations=("FIN-01",))
+    decided = plan(world(policy=rules, offers=sold, pods=pods, in_vain=failed))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-02"] * 6

@@ -46,7 +46,7 @@ def rewrite(script: str, value_of: ValueOf, *, shell: bool = True, left: set[str
 def times_assigned(script: str, name: str) -> int:
     lines = script.split("\n")
     found = re.compile(
-        r"(?:^|[;&|({`]|\b(?:do|then|else|export|readonly|declare|typeset|local)\b(?:\s+-\w+)*|\b[A-Za-z_]\w*=\S*\s)"
+        r"(?:^|[;&|({`]|\b(?:do|then|else|export|readonly|declare|typeset|local)\b(?:\s+-\w+)*|\b[A-Za-z_]\w*=\S{0,200}\s)"
         rf"\s*{name}[ \t]*\+?=(?!=)"
     )
     return sum(len(found.findall(lines[n])) for n in _code(lines))

@@ -27,6 +27,7 @@ VARIABLES = {
 }
 # That a script is a template; of any other the double braces are its own business.
 _TEMPLATE = re.compile(rf"\{{\{{[^}}]{{0,200}}\.(?:{'|'.join(VARIABLES)})\b")
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@-]+")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _OF_THE_MACHINE = ("PATH", "HOME")  # which no value of another case is meant for
 _ALWAYS = ("PROVIDER_ID", "LABELS")  # which that revision wrote over whatever stood there
@@ -160,7 +161,9 @@ def _filled(
 
 
 def _quoted(old: str, value: str, of_shell: bool) -> str:
-    """In the quotes that stood there, which may be within others."""
+    """In the quotes that stood there, which may be within others; in none where there were none, and none are needed."""
+    if of_shell and old[:1] not in ("'", '"') and _PLAIN.fullmatch(value):
+        return value
     if old[:1] == "'" and "'" not in value and (of_shell or not {"\\", "\n"} & set(value)):
         return f"'{value}'"
     escaped = re.sub(r'[\\"$`]' if of_shell else r'[\\"]', r"\\\g<0>", value)
