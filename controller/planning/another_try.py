@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from controller.domain.machine import ONCE_READY
+from controller.domain.machine import ONCE_READY, Machine
 from controller.domain.plan import Explanation, InVain, Snapshot, Tried
 from controller.domain.reason import Reason
 from controller.planning.fit import Ask
@@ -30,9 +30,9 @@ def pause_after(tries: int, snapshot: Snapshot) -> float:
     return min(LONGEST_PAUSE, snapshot.policy.deadlines.backoff_unusable * 2.0 ** min(tries - 2, 32))
 
 
-def until(tries: int, last: float, snapshot: Snapshot) -> float | None:
+def until(tries: int, last: float, snapshot: Snapshot, *, more: float = 0.0) -> float | None:
     """When the pause ends; None: it is over, also where it began at a moment to come (a clock was corrected)."""
-    pause = pause_after(tries, snapshot)
+    pause = pause_after(tries, snapshot) + more
     return last + pause if 0 <= snapshot.now - last < pause else None
 
 
@@ -58,7 +58,7 @@ class _Unit(msgspec.Struct):
     held: list[Held] = []
     tries: int = 0
     last: float = 0.0
-    own_last: float = 0.0  # of these pods; who had none comes first
+    own_last: float = 0.0  # of these pods; whoever was tried longest ago comes first
     pools: set[str] = set()
     broke: bool = False  # one had become usable before
 
@@ -100,7 +100,7 @@ def another_try(
     taken = _pools_that_are_tried(snapshot, held) | set(ordered)
     let: set[str] = set()
     for unit in sorted(
-        due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last > 0, _cheapest(u))
+        due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last, _cheapest(u))
     ):
         orders = all(possible(one.ask) for one in unit.held)
         if orders and unit.pools & taken:
@@ -118,7 +118,7 @@ def closed(snapshot: Snapshot, pool: str, known: InVain) -> tuple[Explanation, f
     pause = until(known.later, known.last, snapshot) if known.later else None
     if pause is not None:
         words = f"{words}; no more of them are bought before {moment(pause)}, {_UNLESS_ANY}"
-    elif any(machine.pool == pool and machine.phase.on_the_way for machine in snapshot.machines):
+    elif any(m.pool == pool and m.phase.on_the_way and _is_try(m, known) for m in snapshot.machines):
         words = f"{words}; one at a time is tried, and one is on its way"
     else:
         return None
@@ -147,13 +147,21 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapsho
 def _pools_that_are_tried(snapshot: Snapshot, held: Sequence[Held]) -> set[str]:
     """By a machine on its way of a sort that is in doubt, or for a pod that had machines in vain."""
     keys = {one.ask.pod.key for one in held}
-    doubted = {pool for one in held for pool in one.pools}
+    doubted = {pool: snapshot.in_vain[pool] for one in held for pool in one.pools}
     return {
         machine.pool
         for machine in snapshot.machines
         if machine.phase.on_the_way
-        and (machine.sort in snapshot.tried or machine.pool in doubted or not keys.isdisjoint(machine.pods))
+        and (
+            machine.sort in snapshot.tried
+            or (machine.pool in doubted and _is_try(machine, doubted[machine.pool]))
+            or not keys.isdisjoint(machine.pods)
+        )
     }
+
+
+def _is_try(machine: Machine, known: InVain) -> bool:
+    return known.speaks_against(machine.instance_type, machine.location)
 
 
 def _cheapest(unit: _Unit) -> tuple[int, float, str]:

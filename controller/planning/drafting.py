@@ -177,11 +177,18 @@ def _draft(
         offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
         return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
 
+    could: dict[tuple[int, str], set[tuple[str, str, str]]] = {}
+
     def sorts(ask: Ask) -> set[tuple[str, str, str]]:
-        shop = packer.shop
-        offers = board.profiles[ask.profile].offers & shop.buyable & shop.holding(ask.needs)
-        found = (shop.offers[n] for n in bits(offers))
-        return {(c.pool.name, c.offer.type.name, c.offer.location) for c in found}
+        alike = (ask.kind, ask.pod.namespace)
+        if alike not in could:
+            shop, fitting = packer.shop, board.profiles[ask.profile].offers
+            offers = fitting & shop.buyable & shop.holding(ask.needs)
+            offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
+            found = [shop.offers[n] for n in bits(offers)]
+            found = [c for c in found if tally.objection(c, (ask,)) is None] or found
+            could[alike] = {(c.pool.name, c.offer.type.name, c.offer.location) for c in found}
+        return could[alike]
 
     def welcome(ask: Ask) -> bool:
         profile = board.profiles[ask.profile]

@@ -133,7 +133,9 @@ def doubt(
     )
     if any(m.phase.on_the_way for m in machines):
         return Explanation(known.reason, f"{words}: one at a time is tried")
-    begins = until(known.tries, known.last, snapshot)
+    # Pods come first: where their pause ends with this one, each try for nobody in particular would renew it.
+    more = snapshot.policy.deadlines.backoff_unusable if known.later else 0.0
+    begins = until(known.tries, known.last, snapshot, more=more)
     if begins is None:
         return None
     wakes.append(begins)

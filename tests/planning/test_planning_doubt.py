@@ -14,7 +14,7 @@ from controller.domain.plan import InVain, Launch, Plan, Tried
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, NOW, machine, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 HOUR = 3600.0
 TWO = (pool("a", instance_types=("1A100.22V",)), pool("b", instance_types=("2A100.44V",)))
@@ -128,3 +128,55 @@ def test_the_same_type_is_bought_where_it_did_not_fail(strategy: str, spread: bo
     failed = doubt(types=("1A100.22V", "2A100.44V"), locations=("FIN-01",))
     decided = plan(world(policy=rules, offers=sold, pods=pods, in_vain=failed))
     assert [launch.offer.location for launch in bought(decided)] == ["FIN-02"] * 6
+
+
+def test_a_larger_type_that_a_pod_may_not_have_is_nothing_else() -> None:
+    """Else all of them would be bought for at once after each pause."""
+    sold = (*offers(A1), *offers(A8))
+    pods = tuple(pod(f"p{n}") for n in range(20))
+    over = doubt(last=NOW - 48 * HOUR, types=("1A100.22V",))
+    rules = policy(pool(max=40), max_overshoot=1)
+    assert len(bought(plan(world(policy=rules, offers=sold, pods=pods, in_vain=over)))) == 1
+
+
+def test_a_pool_that_is_full_is_nothing_else() -> None:
+    rules = policy(pool("a", max=40), pool("b", max=1))
+    busy = machine("home-b-bbbbbbbbbb", pool="b", ready_at=NOW - 900)
+    there = node(busy.name)
+    user = pod("user", node=busy.name)
+    pods = tuple(pod(f"p{n}") for n in range(20))
+    over = doubt(pool="a", last=NOW - 48 * HOUR)
+    snapshot = world(
+        policy=rules, offers=offers(A1), pods=(user, *pods), machines=(busy,), nodes=(there,), in_vain=over
+    )
+    assert [launch.pool for launch in bought(plan(snapshot))] == ["a"]
+
+
+def test_whoever_was_tried_longest_ago_comes_first() -> None:
+    """Of two that are due in the same second the cheaper one would be tried for ever, and renew the pause of the other."""
+    sorts = {
+        f"a100/1A100.22V/{place}": Tried(tries=9, last=NOW - 86400 - since, machines=names_)
+        for place, since, names_ in (("FIN-01", 0, ("x1", "x2")), ("FIN-02", 60, ("y1", "y2")))
+    }
+    given_up = {
+        f"default/{key} uid-{key}": dict.fromkeys((f"{key}1", f"{key}2"), Reason.JOIN_DEADLINE)
+        for key in "xy"
+    }
+    bound = {"x": "FIN-01", "y": "FIN-02"}
+    pods = tuple(
+        pod(key, node_selector={names.LABEL_ZONE: place}, created=NOW - (9 if key == "x" else 5))
+        for key, place in bound.items()
+    )
+    known = doubt(tries=20, later=9, last=NOW - 86400, types=("1A100.22V",), locations=("FIN-01", "FIN-02"))
+    sold = offers(A1, locations=("FIN-01", "FIN-02"))
+    snapshot = world(offers=sold, pods=pods, in_vain=known, tried=sorts, given_up=given_up)
+    assert [launch.pods for launch in bought(plan(snapshot))] == [("default/y",)]
+
+
+def test_a_machine_on_its_way_that_is_like_none_that_failed_holds_nobody_up() -> None:
+    coming = machine(of=A2, phase=Phase.BOOTING, intended_at=NOW - 20, pods=("x/y",))
+    over = doubt(last=NOW - 48 * HOUR, types=("1A100.22V",))
+    large = pod("else", 2, uid="uid-else", namespace="x")
+    snapshot = world(offers=offers(A1), pods=(pod(),), machines=(coming,), in_vain=over)
+    decided = plan(replace(snapshot, pods=(*snapshot.pods, replace(large, name="y"))))
+    assert [launch.offer.type.name for launch in bought(decided)] == ["1A100.22V"]
