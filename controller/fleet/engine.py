@@ -79,8 +79,8 @@ class Fleet:
         self._logins = 0
         self._account = account
         self._lists = 0  # how many were asked for
-        self._blind = False  # whether nothing was to be seen at the last look
-        self._blind_from = self._blind_at = 0.0  # when that began and was so last
+        self._blind_since = 0.0  # since when nothing is to be seen
+        self._blind_until = 0.0  # how long what that may have hidden is waited for
         self._judged = 0  # the number of the list that was judged last
         self._brake: Brake | None = None
         self.rebuilt = False
@@ -324,14 +324,13 @@ class Fleet:
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
         now = self._clock()
-        old = bool(self._view.old())
+        old, most = bool(self._view.old()), self.policy.deadlines.ready
+        self._blind_since = (self._blind_since or now) if old else 0.0
         if old:
-            self._blind_from = self._blind_from if self._blind else now
-            self._blind_at = now
-        self._blind = old
-        # Who was as blind as we were, a kubelet say, is given time to be heard again; as long as that was, at most.
-        grace = min(self.policy.deadlines.ready, self._blind_at - self._blind_from)
-        blind = old or 0 <= now - self._blind_at <= grace
+            # Who was as blind as we were, a kubelet say, is given time to be heard again; as long as that was, at most.
+            self._blind_until = max(self._blind_until, now + min(most, max(0.0, now - self._blind_since)))
+        self._blind_until = min(self._blind_until, now + most)  # a clock may be set back
+        blind = old or now <= self._blind_until
         found = []
         for machine in self.machines():
             seen, doubt = looking.see(

@@ -58,7 +58,9 @@ class _Unit(msgspec.Struct):
     held: list[Held] = []
     tries: int = 0
     last: float = 0.0
-    own_last: float = 0.0  # of these pods; whoever was tried longest ago comes first
+    own_last: float = (
+        0.0  # when these pods were tried last, or made: whoever waits longest since then comes first
+    )
     pools: set[str] = set()
     broke: bool = False  # one had become usable before
 
@@ -133,7 +135,7 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapsho
     known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)
-    unit.own_last = unit.last
+    unit.own_last = max(unit.last, min(one.ask.pod.created for one in unit.held))
     unit.pools = {sort.partition("/")[0] for sort in known}
     for pool in {pool for one in unit.held for pool in one.pools}:
         unit.pools.add(pool)

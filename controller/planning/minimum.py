@@ -46,13 +46,13 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
         if wanted <= 0:
             continue
         hopeless = doubt(snapshot, pool, machines, found.wakes, f"pool {pool.name} keeps min: {pool.min}")
-        if hopeless is not None:
+        every = [c for c in options if c.pool is pool]
+        mine, too_large = right_sized(snapshot, every)
+        if hopeless is not None and not (mine := not_in_doubt(snapshot, pool, machines, mine)):
             found.told[pool.name] = hopeless
             continue
         if in_doubt(snapshot, pool):
             wanted = 1
-        every = [c for c in options if c.pool is pool]
-        mine, too_large = right_sized(snapshot, every)
         for number in range(staying, staying + wanted):
             chosen, objection = packer.allowed(mine, tally)
             if chosen is None:
@@ -103,6 +103,16 @@ def _known(snapshot: Snapshot, pool: Pool) -> tuple[InVain | None, bool]:
     return max(
         found, key=lambda one: one[0].last + pause_after(one[0].tries, snapshot), default=(None, False)
     )
+
+
+def not_in_doubt(
+    snapshot: Snapshot, pool: Pool, machines: Sequence[Machine], options: Sequence[Candidate]
+) -> list[Candidate]:
+    """What needs no pause: other types, or other locations, than what failed. One at a time of these, too."""
+    known, broke = _known(snapshot, pool)
+    if known is None or broke or any(m.phase.on_the_way or is_stuck(m) for m in machines):
+        return []
+    return [c for c in options if not known.speaks_against(c.offer.type.name, c.offer.location)]
 
 
 def in_doubt(snapshot: Snapshot, pool: Pool) -> bool:

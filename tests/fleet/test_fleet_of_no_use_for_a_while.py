@@ -90,9 +90,10 @@ async def test_headroom_in_doubt_is_tried_with_one_machine_at_a_time() -> None:
     assert 8 <= len(world.account.orders) <= 8 + 3
 
 
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("outage", [300, 1800])
 async def test_a_machine_that_could_not_join_while_nothing_was_seen_is_given_time_afterwards(
-    outage: int,
+    outage: int, again: bool
 ) -> None:
     """Its kubelet was as blind as the controller, and tries again a little later."""
     world = World(pools=(POOL,), cooldown=600.0)
@@ -107,6 +108,11 @@ async def test_a_machine_that_could_not_join_while_nothing_was_seen_is_given_tim
         await world.time.advance(10)
     controller.hands.old = lambda: ""  # type: ignore[method-assign]
     await world.run(controller, 20)
+    if again:  # for a moment, once more
+        controller.hands.old = lambda: "nothing was heard of pods for 180 s, so nothing is decided"  # type: ignore[method-assign]
+        await controller.look(decide=False)
+        controller.hands.old = lambda: ""  # type: ignore[method-assign]
+    await world.run(controller, 60)
     world.town.joins = True
     await world.run(controller, 300)
     assert len(world.account.orders) == 1

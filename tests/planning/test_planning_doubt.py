@@ -79,17 +79,17 @@ def test_one_machine_at_a_time_is_tried_for_whoever_wants_one() -> None:
     assert bought(plan(replace(there, pods=pods[1:]))) == []
 
 
-def test_a_pod_that_had_no_try_comes_before_those_that_had() -> None:
+def test_a_pod_that_waits_longer_than_the_last_try_of_others_comes_before_those() -> None:
     """Else the smallest of those that fail would be tried for ever."""
     dear = tuple(replace(o, type=replace(o.type, price=Decimal(2))) for o in offers(A2))
     given_up = {
         "default/old uid-old": {"home-a100-x": Reason.JOIN_DEADLINE, "home-a100-y": Reason.JOIN_DEADLINE}
     }
-    tried = Tried(tries=2, last=NOW - 5 * HOUR, machines=("home-a100-x", "home-a100-y"))
+    tried = Tried(tries=2, last=NOW - 4 * HOUR, machines=("home-a100-x", "home-a100-y"))
     snapshot = world(
         offers=(*offers(A1), *dear),
-        pods=(pod("old", uid="uid-old"), pod("new", 2)),
-        in_vain=doubt(last=NOW - 5 * HOUR),
+        pods=(pod("old", uid="uid-old", created=NOW - 9 * HOUR), pod("new", 2, created=NOW - 5 * HOUR)),
+        in_vain=doubt(last=NOW - 4 * HOUR),
         given_up=given_up,
         tried={"a100/1A100.22V/FIN-01": tried},
     )
@@ -164,7 +164,7 @@ def test_whoever_was_tried_longest_ago_comes_first() -> None:
     }
     bound = {"x": "FIN-01", "y": "FIN-02"}
     pods = tuple(
-        pod(key, node_selector={names.LABEL_ZONE: place}, created=NOW - (9 if key == "x" else 5))
+        pod(key, node_selector={names.LABEL_ZONE: place}, created=NOW - 3e5 - (9 if key == "x" else 5))
         for key, place in bound.items()
     )
     known = doubt(tries=20, later=9, last=NOW - 86400, types=("1A100.22V",), locations=("FIN-01", "FIN-02"))
@@ -180,3 +180,15 @@ def test_a_machine_on_its_way_that_is_like_none_that_failed_holds_nobody_up() ->
     snapshot = world(offers=offers(A1), pods=(pod(),), machines=(coming,), in_vain=over)
     decided = plan(replace(snapshot, pods=(*snapshot.pods, replace(large, name="y"))))
     assert [launch.offer.type.name for launch in bought(decided)] == ["1A100.22V"]
+
+
+@pytest.mark.parametrize("age", [60.0, 23 * HOUR])
+@pytest.mark.parametrize("what", ["min", "headroom"])
+def test_a_minimum_is_filled_where_nothing_failed(what: str, age: float) -> None:
+    rules = policy(pool(min=1)) if what == "min" else policy(headroom=(Headroom(pool="a100", gpus=1),))
+    failed = doubt(tries=9, later=0, last=NOW - age, types=("1A100.22V",), locations=("FIN-01",))
+    sold = offers(A1, locations=("FIN-01", "FIN-02"))
+    decided = plan(world(policy=rules, offers=sold, in_vain=failed))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-02"]
+    coming = machine(phase=Phase.BOOTING, intended_at=NOW - 20, location="FIN-01", pods=("default/else",))
+    assert bought(plan(world(policy=rules, offers=sold, in_vain=failed, machines=(coming,)))) == []
