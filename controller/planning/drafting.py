@@ -6,7 +6,7 @@ A gang that cannot be completed is left out, and the places of its pods are for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.domain import names
@@ -62,6 +62,7 @@ class Draft:
     placing: Placing
     packing: Packing
     left: list[Ask]
+    seated: Counter[str]  # by gang, how many of its pods have a place on what exists
     short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
     places: dict[str, Place] = field(default_factory=dict)  # of gangs in one location that could have another
     blamed: dict[str, set[str]] = field(
@@ -76,11 +77,6 @@ class Draft:
         gangs = self.found.gangs
         wrong = (key for key in gangs if key in self.told and self.told[key].code is Reason.PREDICTION_WRONG)
         return {gangs[key].key for key in wrong}
-
-    @property
-    def seated(self) -> Counter[str]:
-        """By gang, how many of its pods have a place on what exists."""
-        return Counter(ask.gang.key for ask, _ in self.placing.order if ask.gang is not None)
 
 
 def draft(snapshot: Snapshot) -> Draft:
@@ -171,23 +167,23 @@ def _draft(
         tally.charges.placed(rooms)
     free = {room.name: room.free for room in placing.sites.ready}
 
-    def possible(ask: Ask) -> bool:
+    def could_have(ask: Ask) -> Iterator[Candidate]:
         shop, fitting = packer.shop, board.profiles[ask.profile].offers
         offers = fitting & shop.buyable & shop.holding(ask.needs)
         offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
-        return any(tally.objection(shop.offers[n], (ask,)) is None for n in bits(offers))
+        return (shop.offers[n] for n in bits(offers))
+
+    def possible(ask: Ask) -> bool:
+        return any(tally.objection(c, (ask,)) is None for c in could_have(ask))
 
     could: dict[tuple[int, str], set[tuple[str, str, str]]] = {}
 
     def sorts(ask: Ask) -> set[tuple[str, str, str]]:
         alike = (ask.kind, ask.pod.namespace)
         if alike not in could:
-            shop, fitting = packer.shop, board.profiles[ask.profile].offers
-            offers = fitting & shop.buyable & shop.holding(ask.needs)
-            offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
-            found = [shop.offers[n] for n in bits(offers)]
-            found = [c for c in found if tally.objection(c, (ask,)) is None] or found
-            could[alike] = {(c.pool.name, c.offer.type.name, c.offer.location) for c in found}
+            every = list(could_have(ask))
+            allowed = [c for c in every if tally.objection(c, (ask,)) is None] or every
+            could[alike] = {(c.pool.name, c.offer.type.name, c.offer.location) for c in allowed}
         return could[alike]
 
     def welcome(ask: Ask) -> bool:
@@ -218,9 +214,24 @@ def _draft(
     packing = packer.best(sorted_out.left, tally, board, seated)
     packing.unplaced |= {ask.pod.key: None for ask in sorted_out.hopeless}
     packing.together |= sorted_out.together
-    made = Draft(snapshot, found, told, sites, options, packer, tally, minimum, board, placing, packing, left)
-    made.places, made.blamed, made.wakes = places, blamed, wakes
-    return made
+    return Draft(
+        snapshot=snapshot,
+        found=found,
+        told=told,
+        sites=sites,
+        options=options,
+        packer=packer,
+        tally=tally,
+        minimum=minimum,
+        board=board,
+        placing=placing,
+        packing=packing,
+        left=left,
+        seated=seated,
+        places=places,
+        blamed=blamed,
+        wakes=wakes,
+    )
 
 
 def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:

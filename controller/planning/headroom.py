@@ -24,7 +24,7 @@ from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
 from controller.planning.drafting import Draft
 from controller.planning.limits import Tally
-from controller.planning.minimum import doubt, in_doubt, not_in_doubt, nothing_sold, right_sized
+from controller.planning.minimum import doubt, not_in_doubt, nothing_sold, one_at_a_time, right_sized
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
@@ -198,8 +198,8 @@ def _order(
     machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
     words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
     hopeless = doubt(snapshot, pool, machines, found.wakes, words)
-    one_at_a_time = in_doubt(snapshot, pool)
-    if one_at_a_time and any(one.name == "" for one in there):
+    singly = one_at_a_time(snapshot, pool)
+    if singly and any(one.name == "" for one in there):
         return  # this plan orders one of it already
     every = [c for c in options if c.pool is pool and c.gpus]
     slots = max(1, pool.max - tally.of_pool[pool.name])
@@ -252,5 +252,5 @@ def _order(
         found.launches.append(
             Launch(pool=pool.name, offer=chosen.offer, pods=(), reason=f"{words}: they are to be free")
         )
-        if one_at_a_time:
+        if singly:
             return

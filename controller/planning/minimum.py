@@ -51,7 +51,7 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
         if hopeless is not None and not (mine := not_in_doubt(snapshot, pool, machines, mine)):
             found.told[pool.name] = hopeless
             continue
-        if in_doubt(snapshot, pool):
+        if one_at_a_time(snapshot, pool):
             wanted = 1
         for number in range(staying, staying + wanted):
             chosen, objection = packer.allowed(mine, tally)
@@ -115,7 +115,7 @@ def not_in_doubt(
     return [c for c in options if not known.speaks_against(c.offer.type.name, c.offer.location)]
 
 
-def in_doubt(snapshot: Snapshot, pool: Pool) -> bool:
+def one_at_a_time(snapshot: Snapshot, pool: Pool) -> bool:
     """Whether one machine at a time is tried, where it is time for one at all."""
     return _known(snapshot, pool)[0] is not None
 
