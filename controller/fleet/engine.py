@@ -121,7 +121,7 @@ class Fleet:
     async def refresh_catalogue(self) -> bool:
         """Whether it may lead to other decisions: mostly the same is sold as before."""
         before, room = self.catalogue, self.scripts_free()
-        hopeless = (self.ledger.given_up, self.ledger.in_vain)
+        hopeless = (self.ledger.failures.given_up, self.ledger.failures.in_vain)
         hopeless = ({pod: dict(found) for pod, found in hopeless[0].items()}, dict(hopeless[1]))
         found = await self._cloud.catalogue()
         if found.offers == self.catalogue.offers:  # the same objects: what was made of them serves again
@@ -132,7 +132,7 @@ class Fleet:
         return (
             replace(found, at=before.at) != before
             or self.scripts_free() != room
-            or (self.ledger.given_up, self.ledger.in_vain) != hopeless
+            or (self.ledger.failures.given_up, self.ledger.failures.in_vain) != hopeless
         )
 
     async def _count_scripts(self) -> None:
@@ -281,8 +281,8 @@ class Fleet:
         if fresh and not self._account.doubt:
             self._enter_left_behind(now)
         self._forget_old(now)
-        self.ledger.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
-        self.ledger.date_tries(now)
+        self.ledger.failures.forget_disappointments({pod.identity for pod in self._view.waiting_pods()})
+        self.ledger.failures.date_tries(now)
         self.lessons.heed_those_that_hold(now)
         await self._store()
         self._follow_switched()

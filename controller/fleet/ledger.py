@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,12 +19,11 @@ from msgspec.structs import replace
 
 from controller.cluster.protocol import ClusterError, Writer
 from controller.domain import names
-from controller.domain.machine import ONCE_READY, Machine, Phase
-from controller.domain.plan import InVain, Tried
-from controller.domain.reason import Reason
+from controller.domain.machine import Machine, Phase
 from controller.domain.resources import Resources
 from controller.domain.switching import Switched
 from controller.fleet.book import KEY, Book, LedgerError, merge, parse
+from controller.fleet.failures import Failures
 from controller.fleet.starting import starting_now
 
 __all__ = ["KEY", "Book", "Ledger", "LedgerError"]
@@ -35,7 +34,6 @@ _ATTEMPTS = 4
 _KNOWN = 16  # versions of ours that are remembered while the answers to our writes are lost
 _DAYS = 62
 _DAY = 86400.0
-_GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
 
 
 class Ledger:
@@ -58,10 +56,7 @@ class Ledger:
         self.figures: dict[str, Resources] = {}
         self.costs: dict[str, Decimal] = {}
         self.launches: list[float] = []
-        self.disappointed: dict[str, list[str]] = {}
-        self.given_up: dict[str, dict[str, Reason]] = {}
-        self.tried: dict[str, Tried] = {}  # by sort
-        self.in_vain: dict[str, InVain] = {}
+        self.failures = Failures(self.look_again)
         self.switched: dict[str, Switched] = {}  # by name
         self.account = ""  # where the machines were seen last
         self.driver_began = 0.0
@@ -103,7 +98,7 @@ class Ledger:
 
         And after an order: a token that was replaced before it is the one that may come to nothing now.
         """
-        if not (self.given_up or self.in_vain or self._ordered):
+        if not (self.failures.may_pass or self._ordered):
             return
         before, self._ordered = self._starting, False
         now = await starting_now(self._writer, self._settings, self._secrets, before)
@@ -115,11 +110,9 @@ class Ledger:
         """Machines that start in another way now may become usable."""
         if not self._starting or before == self._starting:
             return
-        if before and (self.given_up or self.in_vain):
+        if before and self.failures.may_pass:
             log.info("settings or join tokens of starting machines changed: what was given up is tried again")
-            self.given_up.clear()
-            self.tried.clear()
-            self.in_vain.clear()
+            self.failures.pass_over()
         self._dirty = True
 
     def _take(self, book: Book) -> None:
@@ -131,15 +124,7 @@ class Ledger:
         self.costs.clear()
         self.costs.update(book.costs)
         self.launches[:] = book.launches
-        self.disappointed.clear()
-        # Copied, so that `_known` goes on saying what was read while these change.
-        self.disappointed.update({pod: list(found) for pod, found in book.disappointed.items()})
-        self.given_up.clear()
-        self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
-        self.tried.clear()
-        self.tried.update(book.tried)
-        self.in_vain.clear()
-        self.in_vain.update(book.in_vain)
+        self.failures.take(book)
         self.switched.clear()
         self.switched.update(book.switched)
         self.account = book.account
@@ -254,99 +239,6 @@ class Ledger:
             self.launches[:] = [min(at, now) for at in self.launches]
             self._dirty = True
 
-    def give_up(self, pod: str, machine: str, reason: Reason) -> None:
-        """The machine was bought for the pod, which still waits, and never became usable, or broke before it ran."""
-        known = self.given_up.setdefault(pod, {})
-        if machine not in known:
-            known[machine] = reason
-            while len(known) > _GIVEN_UP:
-                del known[next(iter(known))]
-            self._dirty = True
-
-    def tried_in_vain(self, machine: Machine, reason: Reason, now: float, *, first: bool = False) -> None:
-        """A machine never became usable; one ordered before its try began to fail is of that try. `first`: some pod
-        that it was bought for had none in vain before."""
-        known, tries = self.in_vain.get(machine.pool), _tries(self.in_vain.get(machine.pool), machine, now)
-        later = known.later if known is not None else 0
-        if known is not None and tries["tries"] > known.tries and first:
-            later += 1
-        self.in_vain[machine.pool] = InVain(
-            **tries,
-            last=now,
-            reason=reason,
-            later=later,
-            types=_with(known.types if known is not None else None, machine.instance_type),
-            locations=_with(known.locations if known is not None else None, machine.location),
-        )
-        self._tried(machine.sort, machine, now)
-
-    def broke(self, machine: Machine, since: float) -> None:
-        """A machine became usable, and broke before those that it was bought for ran there.
-
-        Dated by the beginning of its trouble: the next one may be ordered before that is believed.
-        """
-        self._tried(machine.sort_once_ready, machine, since)
-
-    def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
-        """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
-        once_ready = f"{machine.pool}{ONCE_READY}"
-        known = self.in_vain.get(once_ready)
-        last = max(known.last, since) if known is not None else since
-        self.in_vain[once_ready] = InVain(**_tries(known, machine, since), last=last, reason=reason)
-        self._dirty = True
-
-    def _tried(self, sort: str, machine: Machine, at: float) -> None:
-        alike = self.tried.get(sort)
-        names, last = (alike.machines, alike.last) if alike is not None else ((), at)
-        self.tried[sort] = Tried(
-            **_tries(alike, machine, at),
-            last=max(last, at),
-            machines=tuple(dict.fromkeys((*names, machine.name))),
-        )
-        self._dirty = True
-
-    def works(self, pool: str) -> None:
-        """A machine of the pool became usable."""
-        if self.in_vain.pop(pool, None) is not None:
-            self._dirty = True
-
-    def holds(self, machine: Machine) -> None:
-        """It has been of use for long: what broke before it came up is held against its pool no more."""
-        once_ready = f"{machine.pool}{ONCE_READY}"
-        known = self.in_vain.get(once_ready)
-        if known is not None and machine.ready_at > known.last:
-            self.works(once_ready)
-
-    def comes_up(self, machine: Machine) -> None:
-        """It became usable, so what failed of its sort before is held against nothing any more."""
-        known = self.tried.pop(machine.sort, None)
-        if known is None:
-            return
-        self._dirty = True
-        for pod, found in list(self.given_up.items()):
-            for name in found.keys() & set(known.machines):
-                del found[name]
-            if not found:
-                del self.given_up[pod]
-
-    def date_tries(self, now: float) -> None:
-        """Forget tries that no waiting pod knows of; one that nobody dated (a conflict lost that) counts from now on."""
-        if not (self.tried or self.given_up):
-            return
-        names = {name for found in self.given_up.values() for name in found}
-        for sort, known in list(self.tried.items()):
-            left = tuple(name for name in known.machines if name in names)
-            names -= set(left)
-            if not left:
-                del self.tried[sort]
-            elif left != known.machines:
-                self.tried[sort] = replace(known, machines=left)
-            self._dirty = self._dirty or left != known.machines
-        if names:
-            before = self.tried[""].machines if "" in self.tried else ()
-            self.tried[""] = Tried(tries=1, last=now, machines=tuple(sorted({*before, *names})))
-            self._dirty = True
-
     def found_in(self, account: str, *, with_all: bool = False) -> None:
         """Our machines are in this account, or there are none yet. `with_all`: it is the last one by
         another name, so what went there went here; else what is not known to be gone stays where it was."""
@@ -360,20 +252,6 @@ class Ledger:
         elif before:
             left = [m for m in self.machines.values() if not m.gone_in and m.phase is not Phase.TOMBSTONE]
             self.put(*(replace(m, gone_in=before) for m in left))
-
-    def disappoint(self, pod: str, machine: str) -> None:
-        """The machine was bought for the pod and goes again, and the pod still waits."""
-        known = self.disappointed.setdefault(pod, [])
-        if machine not in known:
-            known.append(machine)
-            self._dirty = True
-
-    def forget_disappointments(self, waiting: Collection[str]) -> None:
-        """Of pods that wait no longer."""
-        for pod in (self.disappointed.keys() | self.given_up.keys()) - set(waiting):
-            self.disappointed.pop(pod, None)
-            self.given_up.pop(pod, None)
-            self._dirty = True
 
     # -- storing --------------------------------------------------------------------------------
 
@@ -406,18 +284,19 @@ class Ledger:
                 raise LedgerError("the ledger cannot be written: somebody else keeps changing it")
 
     def _book(self) -> Book:
+        failures = self.failures
         return Book(
             cluster_id=self._cluster_id,
             machines=sorted(self.machines.values(), key=lambda m: m.intent),
             figures={kind: dict(found) for kind, found in sorted(self.figures.items())},
             costs=dict(self.costs),
-            disappointed={pod: list(found) for pod, found in sorted(self.disappointed.items())},
-            given_up={pod: dict(found) for pod, found in sorted(self.given_up.items())},
+            disappointed={pod: list(found) for pod, found in sorted(failures.disappointed.items())},
+            given_up={pod: dict(found) for pod, found in sorted(failures.given_up.items())},
             account=self.account,
             driver_began=self.driver_began,
             starting=self._starting,
-            tried=dict(sorted(self.tried.items())),
-            in_vain=dict(sorted(self.in_vain.items())),
+            tried=dict(sorted(failures.tried.items())),
+            in_vain=dict(sorted(failures.in_vain.items())),
             switched=dict(sorted(self.switched.items())),
             launches=list(self.launches),
         )
@@ -433,21 +312,3 @@ class Ledger:
         # No write of ours from before can come to be any more: each of them names an older version.
         self._known = [stored[1]]
         self.lost = self.lost or any(intent not in self.machines for intent in before)
-
-
-def _with(known: tuple[str, ...] | None, more: str) -> tuple[str, ...]:
-    """Where an older program wrote none, nobody knows which they were: that stays so."""
-    if known is None:
-        return (more,)
-    return known if more in known or not known else tuple(sorted((*known, more)))
-
-
-def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:
-    """With this one. Each of several machines is replaced when it fails, and another fails before the new one can: were
-    only the last failure remembered, no order would ever be later than that."""
-    if known is None:
-        return {"tries": 1, "counted": at}
-    counted = min(known.counted or known.last, at)  # a clock may have been set back
-    if machine.intended_at > counted:
-        return {"tries": known.tries + 1, "counted": at}
-    return {"tries": known.tries, "counted": counted}

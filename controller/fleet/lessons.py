@@ -51,18 +51,18 @@ class Lessons:
         if after.phase is Phase.READY and before.phase is not Phase.READY and node is not None:
             self._ledger.learn(after.instance_type, node.allocatable)
             self._refusals.succeeded(offer_of(after))
-            self._ledger.works(after.pool)
-            self._ledger.comes_up(after)
+            self._ledger.failures.works(after.pool)
+            self._ledger.failures.comes_up(after)
         if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
             if after.reason in QUARANTINE:
                 self._refusals.add(offer_of(after), after.reason, after.note, now)
             if after.reason in REPLACED_ONCE:
                 pods = self.waiting_for(after)
-                known = all(pod.identity in self._ledger.given_up for pod in pods) and bool(pods)
+                known = all(pod.identity in self._ledger.failures.given_up for pod in pods) and bool(pods)
                 first = bool(after.pods) and not known  # those that are gone may be made anew again and again
-                self._ledger.tried_in_vain(after, after.reason, now, first=first)
+                self._ledger.failures.tried_in_vain(after, after.reason, now, first=first)
                 for pod in pods:
-                    self._ledger.give_up(pod.identity, after.name, after.reason)
+                    self._ledger.failures.give_up(pod.identity, after.name, after.reason)
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE
         if never_was and after.reason is Reason.UNKNOWN_OUTCOME:
             self._refusals.add(offer_of(after), after.reason, after.note, now)
@@ -90,7 +90,7 @@ class Lessons:
             if machine.phase is Phase.READY and self._holds(machine, now):
                 node = self._view.node(machine.name)
                 if node is not None and node.ready:
-                    self._ledger.holds(machine)
+                    self._ledger.failures.holds(machine)
 
     def waiting_for(self, machine: Machine) -> list[Pod]:
         """Pods that it was bought for and that still wait; not later ones of the same names."""
@@ -101,7 +101,7 @@ class Lessons:
         """Pods that it was bought for and that still wait never ran on it."""
         for pod in self.waiting_for(machine):
             if pod.unschedulable_since is not None and pod.key not in excused:
-                self._ledger.disappoint(pod.identity, machine.name)
+                self._ledger.failures.disappoint(pod.identity, machine.name)
 
     def _broke(self, machine: Machine, reason: Reason, since: float) -> None:
         """It was ready, and broke before pods that it was bought for ran there: the next one may hold.
@@ -110,11 +110,11 @@ class Lessons:
         """
         waiting = [pod for pod in self.waiting_for(machine) if pod.unschedulable_since is not None]
         for pod in waiting:
-            self._ledger.give_up(pod.identity, machine.name, reason)
+            self._ledger.failures.give_up(pod.identity, machine.name, reason)
         if waiting:
-            self._ledger.broke(machine, since)
+            self._ledger.failures.broke(machine, since)
         if not machine.pods and not self._holds(machine, since):
-            self._ledger.broke_for_nobody(machine, reason, since)
+            self._ledger.failures.broke_for_nobody(machine, reason, since)
 
     def _holds(self, machine: Machine, until: float) -> bool:
         return until - machine.ready_at > self.policy.deadlines.backoff_unusable

@@ -23,6 +23,7 @@ from controller.domain.kube import (
 from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import DefaultSpread, Limits
+from controller.fleet.failures import Failures
 from tests.planning.worlds import NOW, machine, node, pod, policy
 
 NAME = "home-a100-aaaaaaaaaa"
@@ -61,10 +62,7 @@ def scene(pods: list[Pod], phase: Phase = Phase.READY) -> tuple[Any, Any]:
     nodes = [node(NAME), node("cpu", 0), node("gpu", 1)]
     ledger = SimpleNamespace(
         figures={},
-        disappointed={},
-        given_up={},
-        tried={},
-        in_vain={},
+        failures=Failures(lambda: None),
         launches=[],
         spent_in_month=lambda now: Decimal(7),
     )

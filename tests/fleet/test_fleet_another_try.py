@@ -36,8 +36,8 @@ async def test_a_pod_runs_by_itself_once_the_outage_is_over() -> None:
     await world.run(controller, 1.2 * HOUR, step=30)
     assert len(world.account.orders) == 3
     assert "default/train-0" not in world.town.pods  # it ran
-    assert not controller.ledger.given_up
-    assert not controller.ledger.tried
+    assert not controller.ledger.failures.given_up
+    assert not controller.ledger.failures.tried
 
 
 async def test_what_never_works_is_paid_for_ever_more_seldom_one_machine_at_a_time() -> None:
@@ -51,9 +51,9 @@ async def test_what_never_works_is_paid_for_ever_more_seldom_one_machine_at_a_ti
     assert world.most_alive == 1
     await world.run(controller, 6 * 24 * HOUR, step=600)
     assert len(world.account.orders) - bought <= 11  # in the end one a day
-    assert {reason for known in controller.ledger.given_up.values() for reason in known.values()} == {
-        Reason.JOIN_DEADLINE
-    }
+    assert {
+        reason for known in controller.ledger.failures.given_up.values() for reason in known.values()
+    } == {Reason.JOIN_DEADLINE}
 
 
 async def test_the_first_machine_that_becomes_usable_releases_all_pods_at_once() -> None:
@@ -64,7 +64,7 @@ async def test_the_first_machine_that_becomes_usable_releases_all_pods_at_once()
     await world.run(controller, 600, step=10)
     assert len(world.account.orders) >= ordered + 2
     assert not world.town.pods  # all ran
-    assert not controller.ledger.tried
+    assert not controller.ledger.failures.tried
 
 
 async def test_a_restart_neither_shortens_nor_forgets_the_pause() -> None:
@@ -101,13 +101,16 @@ async def test_a_machine_that_works_elsewhere_says_nothing_of_a_location_where_n
     await controller.look(decide=False)
     for name in ("home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb"):
         lost = replace(_ready(), name=name, location="FIN-03")
-        controller.ledger.tried_in_vain(lost, Reason.JOIN_DEADLINE, world.time.now)
-        controller.ledger.give_up("stuck", name, Reason.JOIN_DEADLINE)
-    controller.ledger.comes_up(_ready())
-    assert set(controller.ledger.given_up["stuck"]) == {"home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb"}
-    controller.ledger.comes_up(replace(_ready(), location="FIN-03"))
-    assert not controller.ledger.given_up
-    assert not controller.ledger.tried
+        controller.ledger.failures.tried_in_vain(lost, Reason.JOIN_DEADLINE, world.time.now)
+        controller.ledger.failures.give_up("stuck", name, Reason.JOIN_DEADLINE)
+    controller.ledger.failures.comes_up(_ready())
+    assert set(controller.ledger.failures.given_up["stuck"]) == {
+        "home-a100-aaaaaaaaaa",
+        "home-a100-bbbbbbbbbb",
+    }
+    controller.ledger.failures.comes_up(replace(_ready(), location="FIN-03"))
+    assert not controller.ledger.failures.given_up
+    assert not controller.ledger.failures.tried
 
 
 def _ready() -> Machine:
@@ -120,9 +123,9 @@ def _ready() -> Machine:
 async def test_a_try_that_the_ledger_lost_is_dated_anew() -> None:
     """By a conflict, or by a version that did not know of it."""
     world, controller = await outage()
-    controller.ledger.tried.clear()
+    controller.ledger.failures.tried.clear()
     await controller.look()
-    (known,) = controller.ledger.tried.values()
+    (known,) = controller.ledger.failures.tried.values()
     assert known.last == world.time.now
     world.town.joins = True
     await world.run(controller, 1.2 * HOUR, step=30)
@@ -131,11 +134,11 @@ async def test_a_try_that_the_ledger_lost_is_dated_anew() -> None:
 
 async def test_what_nobody_waits_for_any_more_is_forgotten() -> None:
     world, controller = await outage(pods=2)
-    assert controller.ledger.tried[SORT].machines
+    assert controller.ledger.failures.tried[SORT].machines
     world.town.pods.clear()
     await world.run(controller, 60, step=30)
-    assert not controller.ledger.tried
-    assert not controller.ledger.given_up
+    assert not controller.ledger.failures.tried
+    assert not controller.ledger.failures.given_up
 
 
 async def test_it_is_stored_and_ends_with_another_token() -> None:
@@ -144,8 +147,8 @@ async def test_it_is_stored_and_ends_with_another_token() -> None:
     hands = world.start().hands
     later = Ledger(hands, "home", "one way", ("join",))
     await later.load()
-    assert later.tried == controller.ledger.tried
+    assert later.failures.tried == controller.ledger.failures.tried
     world.town.secrets["join"] = "19"
     await later.heed_tokens()
-    assert not later.tried
-    assert not later.given_up
+    assert not later.failures.tried
+    assert not later.failures.given_up

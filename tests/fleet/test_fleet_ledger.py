@@ -252,15 +252,17 @@ def test_costs_are_kept_for_two_months(hands: Hands) -> None:
 async def test_what_was_given_up_is_forgotten_once_machines_start_in_another_way(hands: Hands) -> None:
     first = Ledger(hands, "home", "one way")
     await first.load()
-    first.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
-    first.disappoint("u", "home-a100-b")
-    first.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    first.failures.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    first.failures.disappoint("u", "home-a100-b")
+    first.failures.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
     await first.flush()
     for settings, kept in (("one way", True), ("", True), ("another", False), ("one way", False)):
         later = Ledger(hands, "home", settings)
         await later.load()
-        assert bool(later.given_up) is bool(later.in_vain) is kept
-        assert later.disappointed == {"u": ["home-a100-b"]}  # a machine that is too small stays too small
+        assert bool(later.failures.given_up) is bool(later.failures.in_vain) is kept
+        assert later.failures.disappointed == {
+            "u": ["home-a100-b"]
+        }  # a machine that is too small stays too small
         if settings:
             await later.flush()
 
@@ -268,11 +270,11 @@ async def test_what_was_given_up_is_forgotten_once_machines_start_in_another_way
 async def test_a_ledger_that_does_not_tell_how_machines_started_is_believed(hands: Hands) -> None:
     first = Ledger(hands, "home")
     await first.load()
-    first.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    first.failures.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
     await first.flush()
     later = Ledger(hands, "home", "one way")
     await later.load()
-    assert later.given_up
+    assert later.failures.given_up
 
 
 async def test_costs_that_others_book_between_two_conflicts_are_added_once(hands: Hands) -> None:

@@ -27,9 +27,9 @@ async def knowing(hands: Hands, settings: str = "one way") -> Ledger:
     """A ledger that has stored something to forget."""
     ledger = Ledger(hands, "home", settings)
     await ledger.load()
-    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
-    ledger.disappoint("u", "home-a100-b")
-    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    ledger.failures.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.failures.disappoint("u", "home-a100-b")
+    ledger.failures.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
     await ledger.flush()
     return ledger
 
@@ -48,16 +48,16 @@ def vain(hands: Hands) -> tuple[Any, Any, Any]:
 async def test_what_was_forgotten_after_a_lost_write_does_not_come_back(hands: Hands) -> None:
     ledger = Ledger(hands, "home")
     await ledger.load()
-    ledger.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
-    ledger.disappoint("u", "home-a100-b")
-    ledger.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
+    ledger.failures.give_up("u", "home-a100-a", Reason.JOIN_DEADLINE)
+    ledger.failures.disappoint("u", "home-a100-b")
+    ledger.failures.tried_in_vain(record(), Reason.JOIN_DEADLINE, 1000.0)
     hands.faults["write_config_map"] = ["lost"]
     with pytest.raises(LedgerError):
         await ledger.flush()
-    ledger.works("a100")
-    ledger.forget_disappointments(())
+    ledger.failures.works("a100")
+    ledger.failures.forget_disappointments(())
     await ledger.flush()
-    assert (ledger.given_up, ledger.disappointed, ledger.in_vain) == ({}, {}, {})
+    assert (ledger.failures.given_up, ledger.failures.disappointed, ledger.failures.in_vain) == ({}, {}, {})
     assert vain(hands) == ({}, {}, {})
 
 
@@ -66,8 +66,8 @@ async def test_what_was_forgotten_does_not_come_back_because_somebody_annotated_
 ) -> None:
     ledger = await knowing(hands)
     touched(hands)
-    ledger.works("a100")
-    ledger.forget_disappointments(())
+    ledger.failures.works("a100")
+    ledger.failures.forget_disappointments(())
     await ledger.flush()
     assert vain(hands) == ({}, {}, {})
 
@@ -87,16 +87,16 @@ async def test_what_another_leader_learned_meanwhile_is_added_to_what_is_known_h
     ours, theirs = Ledger(hands, "home", "one way"), Ledger(hands, "home", "one way")
     await ours.load()
     await theirs.load()
-    theirs.give_up("u", "home-a100-d", Reason.GPU_DEADLINE)
-    theirs.give_up("v", "home-a100-e", Reason.GPU_DEADLINE)
-    theirs.disappoint("u", "home-a100-f")
-    theirs.tried_in_vain(record(pool="h100"), Reason.GPU_DEADLINE, 1100.0)
+    theirs.failures.give_up("u", "home-a100-d", Reason.GPU_DEADLINE)
+    theirs.failures.give_up("v", "home-a100-e", Reason.GPU_DEADLINE)
+    theirs.failures.disappoint("u", "home-a100-f")
+    theirs.failures.tried_in_vain(record(pool="h100"), Reason.GPU_DEADLINE, 1100.0)
     await theirs.flush()
-    ours.give_up("u", "home-a100-c", Reason.READY_DEADLINE)
-    ours.disappoint("u", "home-a100-g")
-    ours.works("a100")
+    ours.failures.give_up("u", "home-a100-c", Reason.READY_DEADLINE)
+    ours.failures.disappoint("u", "home-a100-g")
+    ours.failures.works("a100")
     await ours.flush()
-    assert ours.given_up == {
+    assert ours.failures.given_up == {
         "u": {
             "home-a100-a": Reason.JOIN_DEADLINE,
             "home-a100-c": Reason.READY_DEADLINE,
@@ -104,8 +104,8 @@ async def test_what_another_leader_learned_meanwhile_is_added_to_what_is_known_h
         },
         "v": {"home-a100-e": Reason.GPU_DEADLINE},
     }
-    assert ours.disappointed == {"u": ["home-a100-b", "home-a100-g", "home-a100-f"]}
-    assert set(ours.in_vain) == {"h100"}
+    assert ours.failures.disappointed == {"u": ["home-a100-b", "home-a100-g", "home-a100-f"]}
+    assert set(ours.failures.in_vain) == {"h100"}
 
 
 async def test_what_another_leader_forgot_goes_unless_it_changed_here(hands: Hands) -> None:
@@ -114,15 +114,15 @@ async def test_what_another_leader_forgot_goes_unless_it_changed_here(hands: Han
         ours = await knowing(hands)
         theirs = Ledger(hands, "home", "one way")
         await theirs.load()
-        theirs.works("a100")
-        theirs.forget_disappointments(())
+        theirs.failures.works("a100")
+        theirs.failures.forget_disappointments(())
         await theirs.flush()
         ours.launched(2000.0)
         if changes_here:
-            ours.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+            ours.failures.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
         await ours.flush()
-        assert (ours.given_up, ours.disappointed) == ({}, {})
-        assert {pool: known.tries for pool, known in ours.in_vain.items()} == (
+        assert (ours.failures.given_up, ours.failures.disappointed) == ({}, {})
+        assert {pool: known.tries for pool, known in ours.failures.in_vain.items()} == (
             {"a100": 2} if changes_here else {}
         )
 
@@ -133,39 +133,39 @@ async def test_tries_that_two_leaders_made_are_known_to_both_and_none_is_left_un
     await ours.load()
     await theirs.load()
     for ledger, name in ((theirs, "home-a100-d"), (ours, "home-a100-c")):
-        ledger.tried_in_vain(record(name=name, intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
-        ledger.give_up("u", name, Reason.JOIN_DEADLINE)
+        ledger.failures.tried_in_vain(record(name=name, intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+        ledger.failures.give_up("u", name, Reason.JOIN_DEADLINE)
     await theirs.flush()
     await ours.flush()
-    ours.date_tries(3000.0)
-    dated = {name for known in ours.tried.values() for name in known.machines}
-    assert dated == set(ours.given_up["u"]) == {"home-a100-a", "home-a100-c", "home-a100-d"}
-    before = dict(ours.tried)
-    ours.date_tries(4000.0)
-    assert ours.tried == before
+    ours.failures.date_tries(3000.0)
+    dated = {name for known in ours.failures.tried.values() for name in known.machines}
+    assert dated == set(ours.failures.given_up["u"]) == {"home-a100-a", "home-a100-c", "home-a100-d"}
+    before = dict(ours.failures.tried)
+    ours.failures.date_tries(4000.0)
+    assert ours.failures.tried == before
 
 
 def test_what_is_undated_for_the_second_time_keeps_what_was_so_before(hands: Hands) -> None:
     ledger = Ledger(hands, "home", "one way")
     for name, now in (("home-a100-a", 1000.0), ("home-a100-b", 2000.0)):
-        ledger.give_up("u", name, Reason.JOIN_DEADLINE)
-        ledger.date_tries(now)
-    ledger.date_tries(3000.0)
+        ledger.failures.give_up("u", name, Reason.JOIN_DEADLINE)
+        ledger.failures.date_tries(now)
+    ledger.failures.date_tries(3000.0)
     known = Tried(tries=1, last=2000.0, machines=("home-a100-a", "home-a100-b"))
-    assert ledger.tried == {"": known}
+    assert ledger.failures.tried == {"": known}
 
 
 async def test_a_sort_that_works_again_does_not_come_back_because_somebody_annotated_the_config_map(
     hands: Hands,
 ) -> None:
     ledger = await knowing(hands)
-    ledger.date_tries(1000.0)
+    ledger.failures.date_tries(1000.0)
     await ledger.flush()
     assert stored(hands)["tried"]
     touched(hands)
-    ledger.comes_up(record())
-    ledger.forget_disappointments(())
-    ledger.date_tries(1000.0)
+    ledger.failures.comes_up(record())
+    ledger.failures.forget_disappointments(())
+    ledger.failures.date_tries(1000.0)
     await ledger.flush()
     assert stored(hands)["tried"] == {}
 
@@ -174,11 +174,11 @@ async def test_what_another_leader_counted_since_wins_over_what_was_forgotten_he
     ours = await knowing(hands)
     theirs = Ledger(hands, "home", "one way")
     await theirs.load()
-    theirs.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
+    theirs.failures.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
     await theirs.flush()
-    ours.works("a100")
+    ours.failures.works("a100")
     await ours.flush()
-    assert ours.in_vain["a100"].tries == 2
+    assert ours.failures.in_vain["a100"].tries == 2
 
 
 async def test_what_another_leader_gave_up_under_other_settings_counts_for_nothing_here(hands: Hands) -> None:

@@ -59,7 +59,7 @@ async def test_a_machine_that_becomes_usable_ends_the_count_and_the_minimum_is_f
     await world.run(controller, HOUR, step=30)
     assert len(world.account.orders) == ordered + 2
     assert len(world.account.alive()) == 2
-    assert not controller.ledger.in_vain
+    assert not controller.ledger.failures.in_vain
     assert not controller.plan.pools
 
 
@@ -67,7 +67,7 @@ async def test_a_failure_at_a_moment_to_come_holds_nothing_up() -> None:
     world = kept()
     controller = world.start()
     await controller.look(decide=False)
-    controller.ledger.in_vain["a100"] = InVain(tries=9, last=1e300, reason=Reason.JOIN_DEADLINE)
+    controller.ledger.failures.in_vain["a100"] = InVain(tries=9, last=1e300, reason=Reason.JOIN_DEADLINE)
     await world.run(controller, 120)
     assert len(world.account.orders) == 1
 
@@ -100,5 +100,5 @@ async def test_the_machine_of_a_waiting_pod_ends_the_pause_as_well() -> None:
     world.town.joins = True
     world.town.add_pod()
     await world.run(controller, 600, step=10)
-    assert not controller.ledger.in_vain
+    assert not controller.ledger.failures.in_vain
     assert not controller.plan.pools

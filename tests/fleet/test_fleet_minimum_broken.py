@@ -49,7 +49,7 @@ async def test_machines_that_become_usable_and_break_at_once_are_not_bought_one_
     world = World(**WANTED[what])
     controller = world.start()
     assert await _broken(world, controller, 24, after=60, how=how) <= 8
-    known = controller.ledger.in_vain
+    known = controller.ledger.failures.in_vain
     assert [found.reason for found in known.values()] != []
     assert world.most_alive <= 2
 
@@ -63,7 +63,7 @@ async def test_it_is_told_why_the_minimum_is_not_kept_and_one_that_holds_ends_it
     assert "became usable and broke soon" in told.message
     await world.run(controller, 30 * 3600, step=60)
     assert len([m for m in controller.ledger.machines.values() if m.phase is Phase.READY]) == 1
-    assert not controller.ledger.in_vain
+    assert not controller.ledger.failures.in_vain
 
 
 async def test_those_that_worked_for_hours_are_replaced_at_once() -> None:
@@ -71,7 +71,7 @@ async def test_those_that_worked_for_hours_are_replaced_at_once() -> None:
     controller = world.start()
     ordered = await _broken(world, controller, 24, after=2 * 3600, how=falls_silent)
     assert ordered >= 9
-    assert not controller.ledger.in_vain
+    assert not controller.ledger.failures.in_vain
 
 
 async def test_a_death_in_between_forgets_nothing() -> None:

@@ -51,8 +51,8 @@ async def test_machines_that_were_ready_and_broke_before_their_pod_ran_are_not_b
     world = _stubborn()
     controller = world.start()
     assert await _broken(world, controller, 30) == len(world.account.orders) == 2
-    assert len(_only(controller.ledger.given_up)) == 2
-    assert not controller.ledger.disappointed
+    assert len(_only(controller.ledger.failures.given_up)) == 2
+    assert not controller.ledger.failures.disappointed
     told = controller.plan.pods["default/train"]
     assert told.code is Reason.JOIN_DEADLINE
     assert "nothing more is bought before" in told.message
@@ -79,8 +79,8 @@ async def test_a_pod_whose_ready_machines_broke_twice_runs_once_the_trouble_is_o
     await world.run(controller, 5400, step=30)
     assert len(world.account.orders) == 3
     assert not world.town.pods  # it ran
-    assert not controller.ledger.given_up
-    assert not controller.ledger.tried
+    assert not controller.ledger.failures.given_up
+    assert not controller.ledger.failures.tried
 
 
 async def test_a_machine_that_goes_idle_because_its_node_is_silent_broke_and_was_not_too_small() -> None:
@@ -94,5 +94,5 @@ async def test_a_machine_that_goes_idle_because_its_node_is_silent_broke_and_was
                 silent = replace(world.town.nodes[machine.name], ready=False, ready_since=world.time.now)
                 world.town.nodes[machine.name] = silent
     assert len(world.account.orders) == 2
-    assert not controller.ledger.disappointed
-    assert set(_only(controller.ledger.given_up).values()) == {Reason.READY_DEADLINE}
+    assert not controller.ledger.failures.disappointed
+    assert set(_only(controller.ledger.failures.given_up).values()) == {Reason.READY_DEADLINE}

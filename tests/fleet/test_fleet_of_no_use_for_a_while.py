@@ -116,4 +116,4 @@ async def test_a_machine_that_could_not_join_while_nothing_was_seen_is_given_tim
     world.town.joins = True
     await world.run(controller, 300)
     assert len(world.account.orders) == 1
-    assert not controller.ledger.in_vain
+    assert not controller.ledger.failures.in_vain

@@ -357,4 +357,4 @@ async def test_a_pod_that_took_the_place_of_another_is_remembered_where_the_mach
     await world.wait_for(operator, "w1", Power.ON, step=1.0)
     assert other.created > operator.record("w1").wanted_at == wanted
     operator.board.retire("w1", Reason.IDLE, "")
-    assert operator.ledger.disappointed == {other.identity: ["w1"]}
+    assert operator.ledger.failures.disappointed == {other.identity: ["w1"]}

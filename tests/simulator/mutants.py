@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant("a machine found by its marks is not adopted", "controller.fleet.engine",
         "        found = self._sightings.unknown(self.ledger.machines)\n", "        return False\n        found = self._sightings.unknown(self.ledger.machines)\n", ("an order arrives late", LIES),
         "tests/fleet/test_fleet_restart.py"),
-    Mutant("a try begins with the last failure", "controller.fleet.ledger",
+    Mutant("a try begins with the last failure", "controller.fleet.failures",
         "if machine.intended_at > counted:", "if machine.intended_at > known.last:", (NEVER,),
         "tests/simulator/test_simulator_in_vain.py"),
     Mutant("each pod that comes later is bought for anew", "controller.planning.in_vain",

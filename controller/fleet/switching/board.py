@@ -345,7 +345,7 @@ class Switchboard:
                 and pod.unschedulable_since is not None
                 and pod.created <= max(record.wanted_at, record.pods_at)
             ):
-                self._ledger.disappoint(pod.identity, record.name)
+                self._ledger.failures.disappoint(pod.identity, record.name)
 
     def knows(self, name: str) -> bool:
         return self.switch(name) is not None

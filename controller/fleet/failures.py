@@ -1,0 +1,179 @@
+"""What machines that came to nothing say, as long as it matters: for the pods that still wait, for their sort, for their pool.
+
+Remembered in the ledger, since a restart would otherwise buy the same again. Machines that never became usable are
+counted in tries: those ordered together are one. The first of a kind that works ends what is held against its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec.structs import replace
+
+from controller.domain.machine import ONCE_READY, Machine
+from controller.domain.plan import InVain, Tried
+from controller.domain.reason import Reason
+from controller.fleet.book import Book
+
+_GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
+
+
+class Failures:
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """`changed` is called after each change: it is to be stored."""
+        self._changed = changed
+        # Changed in place only: whoever holds one of these sees what is known now.
+        self.disappointed: dict[str, list[str]] = {}
+        self.given_up: dict[str, dict[str, Reason]] = {}
+        self.tried: dict[str, Tried] = {}  # by sort
+        self.in_vain: dict[str, InVain] = {}
+
+    def take(self, book: Book) -> None:
+        """What stands there. Copied, so that the book goes on saying what was read while this changes."""
+        self.disappointed.clear()
+        self.disappointed.update({pod: list(found) for pod, found in book.disappointed.items()})
+        self.given_up.clear()
+        self.given_up.update({pod: dict(found) for pod, found in book.given_up.items()})
+        self.tried.clear()
+        self.tried.update(book.tried)
+        self.in_vain.clear()
+        self.in_vain.update(book.in_vain)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether anything is known that ends where machines start in another way."""
+        return bool(self.given_up or self.in_vain)
+
+    def pass_over(self) -> None:
+        """Machines start in another way: those that never became usable say nothing any more."""
+        self.given_up.clear()
+        self.tried.clear()
+        self.in_vain.clear()
+        self._changed()
+
+    def give_up(self, pod: str, machine: str, reason: Reason) -> None:
+        """The machine was bought for the pod, which still waits, and never became usable, or broke before it ran."""
+        known = self.given_up.setdefault(pod, {})
+        if machine not in known:
+            known[machine] = reason
+            while len(known) > _GIVEN_UP:
+                del known[next(iter(known))]
+            self._changed()
+
+    def tried_in_vain(self, machine: Machine, reason: Reason, now: float, *, first: bool = False) -> None:
+        """A machine never became usable; one ordered before its try began to fail is of that try. `first`: some pod
+        that it was bought for had none in vain before."""
+        known, tries = self.in_vain.get(machine.pool), _tries(self.in_vain.get(machine.pool), machine, now)
+        later = known.later if known is not None else 0
+        if known is not None and tries["tries"] > known.tries and first:
+            later += 1
+        self.in_vain[machine.pool] = InVain(
+            **tries,
+            last=now,
+            reason=reason,
+            later=later,
+            types=_with(known.types if known is not None else None, machine.instance_type),
+            locations=_with(known.locations if known is not None else None, machine.location),
+        )
+        self._tried(machine.sort, machine, now)
+
+    def broke(self, machine: Machine, since: float) -> None:
+        """A machine became usable, and broke before those that it was bought for ran there.
+
+        Dated by the beginning of its trouble: the next one may be ordered before that is believed.
+        """
+        self._tried(machine.sort_once_ready, machine, since)
+
+    def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
+        """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
+        once_ready = f"{machine.pool}{ONCE_READY}"
+        known = self.in_vain.get(once_ready)
+        last = max(known.last, since) if known is not None else since
+        self.in_vain[once_ready] = InVain(**_tries(known, machine, since), last=last, reason=reason)
+        self._changed()
+
+    def _tried(self, sort: str, machine: Machine, at: float) -> None:
+        alike = self.tried.get(sort)
+        names, last = (alike.machines, alike.last) if alike is not None else ((), at)
+        self.tried[sort] = Tried(
+            **_tries(alike, machine, at),
+            last=max(last, at),
+            machines=tuple(dict.fromkeys((*names, machine.name))),
+        )
+        self._changed()
+
+    def works(self, pool: str) -> None:
+        """A machine of the pool became usable."""
+        if self.in_vain.pop(pool, None) is not None:
+            self._changed()
+
+    def holds(self, machine: Machine) -> None:
+        """It has been of use for long: what broke before it came up is held against its pool no more."""
+        once_ready = f"{machine.pool}{ONCE_READY}"
+        known = self.in_vain.get(once_ready)
+        if known is not None and machine.ready_at > known.last:
+            self.works(once_ready)
+
+    def comes_up(self, machine: Machine) -> None:
+        """It became usable, so what failed of its sort before is held against nothing any more."""
+        known = self.tried.pop(machine.sort, None)
+        if known is None:
+            return
+        self._changed()
+        for pod, found in list(self.given_up.items()):
+            for name in found.keys() & set(known.machines):
+                del found[name]
+            if not found:
+                del self.given_up[pod]
+
+    def date_tries(self, now: float) -> None:
+        """Forget tries that no waiting pod knows of; one that nobody dated (a conflict lost that) counts from now on."""
+        if not (self.tried or self.given_up):
+            return
+        names = {name for found in self.given_up.values() for name in found}
+        for sort, known in list(self.tried.items()):
+            left = tuple(name for name in known.machines if name in names)
+            names -= set(left)
+            if not left:
+                del self.tried[sort]
+            elif left != known.machines:
+                self.tried[sort] = replace(known, machines=left)
+            if left != known.machines:
+                self._changed()
+        if names:
+            before = self.tried[""].machines if "" in self.tried else ()
+            self.tried[""] = Tried(tries=1, last=now, machines=tuple(sorted({*before, *names})))
+            self._changed()
+
+    def disappoint(self, pod: str, machine: str) -> None:
+        """The machine was bought for the pod and goes again, and the pod still waits."""
+        known = self.disappointed.setdefault(pod, [])
+        if machine not in known:
+            known.append(machine)
+            self._changed()
+
+    def forget_disappointments(self, waiting: Collection[str]) -> None:
+        """Of pods that wait no longer."""
+        for pod in (self.disappointed.keys() | self.given_up.keys()) - set(waiting):
+            self.disappointed.pop(pod, None)
+            self.given_up.pop(pod, None)
+            self._changed()
+
+
+def _with(known: tuple[str, ...] | None, more: str) -> tuple[str, ...]:
+    """Where an older program wrote none, nobody knows which they were: that stays so."""
+    if known is None:
+        return (more,)
+    return known if more in known or not known else tuple(sorted((*known, more)))
+
+
+def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:
+    """With this one. Each of several machines is replaced when it fails, and another fails before the new one can: were
+    only the last failure remembered, no order would ever be later than that."""
+    if known is None:
+        return {"tries": 1, "counted": at}
+    counted = min(known.counted or known.last, at)  # a clock may have been set back
+    if machine.intended_at > counted:
+        return {"tries": known.tries + 1, "counted": at}
+    return {"tries": known.tries, "counted": counted}
