@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from controller.cloud.protocol import Cloud, CloudError
 from controller.cluster.protocol import View
-from controller.domain.cloudthings import Catalogue, Instance, Inventory
+from controller.domain.cloudthings import Catalogue, Inventory
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, KeepAfterAll, Launch, MarkIdle, Plan, Refusal, Retire
@@ -24,6 +24,7 @@ from controller.domain.policy import Policy, halts
 from controller.domain.reason import Reason
 from controller.fleet import looking
 from controller.fleet.account import Account
+from controller.fleet.blindness import Blindness
 from controller.fleet.dressing import over
 from controller.fleet.due import due
 from controller.fleet.flights import Flights
@@ -31,6 +32,7 @@ from controller.fleet.ledger import Ledger, LedgerError
 from controller.fleet.left_nodes import LeftNodes
 from controller.fleet.lessons import Lessons
 from controller.fleet.life import Seen, is_lost, step
+from controller.fleet.listing import Listing
 from controller.fleet.marks import adopt, intend, new_intent, price_of, second
 from controller.fleet.refusals import Refusals
 from controller.fleet.repair import UNHEALTHY, Brake, brake
@@ -75,13 +77,10 @@ class Fleet:
         self._rng = rng
         self.catalogue = Catalogue(at=0.0)
         self._sightings = Sightings(policy.cluster_id)
+        self._listing = Listing(cloud, self._sightings)
         self._left_nodes = LeftNodes(policy.cluster_id)
-        self._logins = 0
         self._account = account
-        self._lists = 0  # how many were asked for
-        self._blind_since = 0.0  # since when nothing is to be seen
-        self._blind_until = 0.0  # how long what that may have hidden is waited for
-        self._judged = 0  # the number of the list that was judged last
+        self._blindness = Blindness()
         self._brake: Brake | None = None
         self.rebuilt = False
         self._forgot = 0  # how often
@@ -107,10 +106,10 @@ class Fleet:
         self._account.known()
         self.flights.idle_marks.forget_all()
         await self.refresh_catalogue()
-        inventory, number = await self._list()
+        inventory, number = await self._listing.ask()
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
-        await self._take(inventory, number)
+        await self._listing.take(inventory, number, self.machines())
         self.rebuilt = forgot == self._forgot
 
     def forget(self) -> None:
@@ -147,13 +146,10 @@ class Fleet:
 
     async def refresh_inventory(self) -> bool:
         """Whether it is worth a look at once: it tells what was not known, or is one more list without a machine."""
-        logins = (
-            self._cloud.health().logins
-        )  # before the list: one that is on its way is none of the next ones
-        before = self._sightings.told
-        await self._take(*await self._list())
-        if logins != self._logins:
-            self._logins = logins
+        logins, before = self._listing.logins, self._sightings.told
+        inventory, number = await self._listing.ask()
+        await self._listing.take(inventory, number, self.machines())
+        if self._listing.heed_logins(logins):
             self.refusals.logged_in_anew()
             return True
         return self._sightings.told != before or any(
@@ -163,24 +159,7 @@ class Fleet:
 
     @property
     def wants_a_list(self) -> bool:
-        """Nothing is changed with other credentials before a list was read with them."""
-        return self._cloud.health().logins != self._logins
-
-    async def _list(self) -> tuple[Inventory, int]:
-        self._lists += 1
-        number = self._lists
-        return await self._cloud.inventory(), number
-
-    async def _take(self, inventory: Inventory, number: int) -> None:
-        """A machine whose id is known is asked for by that id before any list is believed that lacks it."""
-        missing = self._sightings.missing(inventory, self.machines())
-        answers = await asyncio.gather(*(self._cloud.instance(i) for i in missing), return_exceptions=True)
-        unsure = [i for i, answer in zip(missing, answers, strict=True) if isinstance(answer, CloudError)]
-        for answer in answers:
-            if isinstance(answer, BaseException) and not isinstance(answer, CloudError):
-                raise answer
-        found = [answer for answer in answers if isinstance(answer, Instance)]
-        self._sightings.take(inventory, found, unsure, number=number)
+        return self._listing.wanted
 
     @property
     def inventory(self) -> Inventory:
@@ -241,7 +220,7 @@ class Fleet:
         """Follow every machine's life by what is seen now, store it, then act on the new phases."""
         now = self._clock()
         self.reports = self._sightings.reports(self.ledger.machines.values()) | self.flights.unproven
-        fresh = self.inventory.complete and self._sightings.number > self._judged
+        fresh = self._listing.is_fresh()
         for instance in self._sightings.half_taken_over(self.ledger.machines):
             if fresh:
                 self.ledger.look_again()
@@ -249,7 +228,6 @@ class Fleet:
                 f"instance {instance.id} ({instance.hostname}) carries our tags and no record speaks of it: it is left "
                 "alone unless it is taken over (adopt --apply)"
             )
-        self._judged = self._sightings.number
         self.ledger.launched_by(now)
         if self.switchboard is not None:
             self.switchboard.judge()
@@ -324,13 +302,7 @@ class Fleet:
     def _see_all(self, fresh: bool) -> list[tuple[Machine, Seen]]:
         nodes = looking.nodes_of(self.ledger.machines.values(), self._view.nodes())
         now = self._clock()
-        old, most = bool(self._view.old()), self.policy.deadlines.ready
-        self._blind_since = (self._blind_since or now) if old else 0.0
-        if old:
-            # Who was as blind as we were, a kubelet say, is given time to be heard again; as long as that was, at most.
-            self._blind_until = max(self._blind_until, now + min(most, max(0.0, now - self._blind_since)))
-        self._blind_until = min(self._blind_until, now + most)  # a clock may be set back
-        blind = old or now <= self._blind_until
+        blind = self._blindness.lasts(bool(self._view.old()), self.policy.deadlines.ready, now)
         found = []
         for machine in self.machines():
             seen, doubt = looking.see(
