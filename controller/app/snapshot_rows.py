@@ -19,7 +19,7 @@ from controller.cluster.decode import Decoder, Unreadable
 from controller.domain.cloudthings import ON_DEMAND, SPOT, SWITCHED, InstanceType, Offer
 from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import InVain, Refusal, Tried
+from controller.domain.plan import Failing, InVain, Refusal, Tried
 from controller.domain.quantity import QuantityError, scheduler_units
 from controller.domain.reason import Reason
 from controller.domain.switching import Own, Power
@@ -243,6 +243,13 @@ def _texts(key: str, row: Any) -> tuple[str, ...]:
     return tuple(words(f"{key}[{n}]", text) for n, text in enumerate(row))
 
 
+def _counts(key: str, row: Any) -> tuple[int, ...]:
+    row = row or []
+    if not isinstance(row, list):
+        raise SnapshotError(f"{key}: {shown(row)}; expected a list")
+    return tuple(count(f"{key}[{n}]", one) for n, one in enumerate(row))
+
+
 def tried(key: str, row: Any) -> Tried:
     row = _only(key, row, Tried.__struct_fields__)
     return Tried(
@@ -260,9 +267,24 @@ def in_vain(key: str, row: Any) -> InVain:
         last=moment(f"{key}.last", row.get("last")),
         reason=reason(f"{key}.reason", row.get("reason")),
         counted=moment(f"{key}.counted", row.get("counted", 0)),
-        later=count(f"{key}.later", row.get("later", 0)),
-        types=_texts(f"{key}.types", row.get("types")),
-        locations=_texts(f"{key}.locations", row.get("locations")),
+        firsts=_counts(f"{key}.firsts", row.get("firsts")),
+        sorts={
+            kind: _failing(f"{key}.sorts.{kind}", found)
+            for kind, found in sorted(mapping(f"{key}.sorts", row.get("sorts")).items())
+        },
+        fine={
+            kind: moment(f"{key}.fine.{kind}", at)
+            for kind, at in sorted(mapping(f"{key}.fine", row.get("fine")).items())
+        },
+    )
+
+
+def _failing(key: str, row: Any) -> Failing:
+    row = _only(key, row, Failing.__struct_fields__)
+    return Failing(
+        since=moment(f"{key}.since", row.get("since")),
+        last=moment(f"{key}.last", row.get("last")),
+        tries=_counts(f"{key}.tries", row.get("tries")),
     )
 
 

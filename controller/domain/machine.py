@@ -89,7 +89,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def sort(self) -> str:
         """What it shares with all that start in the same way, in the same place."""
-        return f"{self.pool}/{self.instance_type}/{self.location}"
+        return f"{self.pool}/{self.kind}"
+
+    @property
+    def kind(self) -> str:
+        """The same among those of its pool."""
+        return f"{self.instance_type}/{self.location}"
 
     @property
     def sort_once_ready(self) -> str:

@@ -39,22 +39,25 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
 
 
+class Failing(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines of one type, in one location, came to nothing, since one of them last was of use."""
+
+    since: float  # when the first of them was given up
+    last: float
+    tries: tuple[int, ...] = ()  # which tries of their pool they were of
+
+
 class InVain(msgspec.Struct, frozen=True, kw_only=True):
-    """Machines of one pool never became usable, since one last did. Those ordered together are one try."""
+    """Machines of one pool came to nothing. Those ordered together are one try, and tries are numbered."""
 
     tries: int
     last: float  # when the last of them was given up
     reason: Reason
     counted: float = 0.0  # when the present try began to fail; what was ordered before is of it
-    later: int = 0  # tries after the first, for pods that had none before
-    types: tuple[str, ...] = ()  # of the machines, and where they were
-    locations: tuple[str, ...] = ()
-
-    def speaks_against(self, kind: str, location: str) -> bool:
-        """Where all were of one type, or in one location, the fault may be there alone; else it is the pool's."""
-        return (len(self.types) != 1 or kind in self.types) and (
-            len(self.locations) != 1 or location in self.locations
-        )
+    firsts: tuple[int, ...] = ()  # tries for pods that had none before
+    # By "type/location"; what nobody has noted is not known, and speaks against all of the pool.
+    sorts: Mapping[str, Failing] = {}
+    fine: Mapping[str, float] = {}  # when the last one was of use, since the pool's first came to nothing
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):

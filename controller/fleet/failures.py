@@ -1,7 +1,7 @@
 """What machines that came to nothing say, as long as it matters: for the pods that still wait, for their sort, for their pool.
 
 Remembered in the ledger, since a restart would otherwise buy the same again. Machines that never became usable are
-counted in tries: those ordered together are one. The first of a kind that works ends what is held against its kind.
+counted in tries: those ordered together are one. One that is of use ends what is held against its type in its location.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from controller.domain.machine import ONCE_READY, Machine
-from controller.domain.plan import InVain, Tried
+from controller.domain.plan import Failing, InVain, Tried
 from controller.domain.reason import Reason
 from controller.fleet.book import Book
 
+_NUMBERS = 16  # tries that are remembered of a sort: a pause has its full length long before
 _GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
 
 
@@ -64,19 +65,44 @@ class Failures:
     def tried_in_vain(self, machine: Machine, reason: Reason, now: float, *, first: bool = False) -> None:
         """A machine never became usable; one ordered before its try began to fail is of that try. `first`: some pod
         that it was bought for had none in vain before."""
-        known, tries = self.in_vain.get(machine.pool), _tries(self.in_vain.get(machine.pool), machine, now)
-        later = known.later if known is not None else 0
-        if known is not None and tries["tries"] > known.tries and first:
-            later += 1
-        self.in_vain[machine.pool] = InVain(
-            **tries,
-            last=now,
-            reason=reason,
-            later=later,
-            types=_with(known.types if known is not None else None, machine.instance_type),
-            locations=_with(known.locations if known is not None else None, machine.location),
-        )
+        self._in_vain(machine.pool, machine, reason, now, first=first)
         self._tried(machine.sort, machine, now)
+
+    def _in_vain(
+        self,
+        key: str,
+        machine: Machine,
+        reason: Reason,
+        at: float,
+        *,
+        first: bool = False,
+        dated_back: bool = False,
+    ) -> None:
+        """`dated_back`: another one that failed later may be known already; else a clock was set back."""
+        known = self.in_vain.get(key)
+        tries = _tries(known, machine, at)
+        number = tries["tries"]
+        firsts = known.firsts if known is not None else ()
+        if first and (known is None or number > known.tries):
+            firsts = (*firsts, number)[-_NUMBERS:]
+        sorts = dict(known.sorts) if known is not None else {}
+        if known is None or sorts:  # else nobody knows which they were: that stays so
+            alike = sorts.get(machine.kind)
+            numbers = tuple(dict.fromkeys((*(alike.tries if alike is not None else ()), number)))
+            sorts[machine.kind] = Failing(
+                since=alike.since if alike is not None else at,
+                last=max(alike.last, at) if alike is not None and dated_back else at,
+                tries=numbers[-_NUMBERS:],
+            )
+        self.in_vain[key] = InVain(
+            **tries,
+            last=max(known.last, at) if known is not None and dated_back else at,
+            reason=reason,
+            firsts=firsts,
+            sorts=dict(sorted(sorts.items())),
+            fine=known.fine if known is not None else {},
+        )
+        self._changed()
 
     def broke(self, machine: Machine, since: float) -> None:
         """A machine became usable, and broke before those that it was bought for ran there.
@@ -87,11 +113,7 @@ class Failures:
 
     def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
         """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
-        once_ready = f"{machine.pool}{ONCE_READY}"
-        known = self.in_vain.get(once_ready)
-        last = max(known.last, since) if known is not None else since
-        self.in_vain[once_ready] = InVain(**_tries(known, machine, since), last=last, reason=reason)
-        self._changed()
+        self._in_vain(f"{machine.pool}{ONCE_READY}", machine, reason, since, dated_back=True)
 
     def _tried(self, sort: str, machine: Machine, at: float) -> None:
         alike = self.tried.get(sort)
@@ -103,17 +125,38 @@ class Failures:
         )
         self._changed()
 
-    def works(self, pool: str) -> None:
-        """A machine of the pool became usable."""
-        if self.in_vain.pop(pool, None) is not None:
-            self._changed()
+    def works(self, machine: Machine, now: float) -> None:
+        """It became usable, which ends what is held against its type in its location, and says less of others."""
+        self._of_use(machine.pool, machine, now)
 
     def holds(self, machine: Machine) -> None:
-        """It has been of use for long: what broke before it came up is held against its pool no more."""
-        once_ready = f"{machine.pool}{ONCE_READY}"
-        known = self.in_vain.get(once_ready)
-        if known is not None and machine.ready_at > known.last:
-            self.works(once_ready)
+        """It has been of use for long: what broke before it came up is not held against its like any more."""
+        key = f"{machine.pool}{ONCE_READY}"
+        known = self.in_vain.get(key)
+        if known is None:
+            return
+        alike = known.sorts.get(machine.kind)
+        last = (
+            alike.last
+            if alike is not None
+            else known.fine.get(machine.kind, 0.0)
+            if known.sorts
+            else known.last
+        )
+        if machine.ready_at > last:
+            self._of_use(key, machine, machine.ready_at)
+
+    def _of_use(self, key: str, machine: Machine, at: float) -> None:
+        known = self.in_vain.get(key)
+        if known is None:
+            return
+        sorts = {kind: found for kind, found in known.sorts.items() if kind != machine.kind}
+        if sorts:
+            fine = dict(sorted({**known.fine, machine.kind: at}.items()))
+            self.in_vain[key] = replace(known, sorts=sorts, fine=fine)
+        else:
+            del self.in_vain[key]
+        self._changed()
 
     def comes_up(self, machine: Machine) -> None:
         """It became usable, so what failed of its sort before is held against nothing any more."""
@@ -159,13 +202,6 @@ class Failures:
             self.disappointed.pop(pod, None)
             self.given_up.pop(pod, None)
             self._changed()
-
-
-def _with(known: tuple[str, ...] | None, more: str) -> tuple[str, ...]:
-    """Where an older program wrote none, nobody knows which they were: that stays so."""
-    if known is None:
-        return (more,)
-    return known if more in known or not known else tuple(sorted((*known, more)))
 
 
 def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:

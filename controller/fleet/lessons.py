@@ -29,6 +29,7 @@ QUARANTINE = frozenset(
         Reason.LAUNCH_FAILED,
         Reason.LAUNCH_DEADLINE,
         Reason.JOIN_DEADLINE,
+        Reason.READY_DEADLINE,
         Reason.GPU_DEADLINE,
     }
 )
@@ -51,7 +52,7 @@ class Lessons:
         if after.phase is Phase.READY and before.phase is not Phase.READY and node is not None:
             self._ledger.learn(after.instance_type, node.allocatable)
             self._refusals.succeeded(offer_of(after))
-            self._ledger.failures.works(after.pool)
+            self._ledger.failures.works(after, now)
             self._ledger.failures.comes_up(after)
         if after.reason is not None and after.reason is not before.reason and before.phase.on_the_way:
             if after.reason in QUARANTINE:

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from controller.domain.machine import ONCE_READY, Machine
-from controller.domain.plan import Explanation, InVain, Snapshot, Tried
+from controller.domain.plan import Explanation, Snapshot, Tried
 from controller.domain.reason import Reason
+from controller.planning.evidence import Doubts, Evidence
 from controller.planning.fit import Ask
 
 LONGEST_PAUSE = 86400.0
@@ -47,9 +48,8 @@ class Held(msgspec.Struct, frozen=True):
     names: frozenset[str]  # machines of it that never became usable
     code: Reason
     message: str  # up to what comes next
-    pools: frozenset[str] = (
-        frozenset()
-    )  # all that it could be bought from are in doubt, for whomever they were tried
+    # Where all that it could have is in doubt, for whomever it was tried: by pool, what speaks against that.
+    against: Mapping[str, tuple[Evidence, ...]] = {}
 
 
 class _Unit(msgspec.Struct):
@@ -67,19 +67,20 @@ class _Unit(msgspec.Struct):
 
 def another_try(
     snapshot: Snapshot,
+    doubts: Doubts,
     held: Sequence[Held],
-    possible: Callable[[Ask], bool],
+    possible: Callable[[Ask], int],
     welcome: Callable[[Ask], bool],
-    ordered: Collection[str],
+    taken: set[str],
     told: dict[str, Explanation],
     wakes: list[float],
 ) -> set[str]:
     """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
 
-    `possible`: whether some offer and the limits allow one at all. A pod that could not have one anyhow stands in the way
+    `possible`: what offers and the limits allow. A pod that could not have one anyhow stands in the way
     of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
-    comes last, since that may change only by what is ordered for somebody else. `ordered`: pools that this plan orders from for
-    nobody in particular.
+    comes last, since that may change only by what is ordered for somebody else. `taken`: pools that this plan orders from for
+    nobody in particular; those of which one is tried are added.
     """
     tried = _by_machine(snapshot)
     units: dict[str, _Unit] = {}
@@ -93,13 +94,13 @@ def another_try(
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
             wakes.append(moment_of_it)
-            why = _BROKE if unit.broke else _UNLESS_ANY if any(one.pools for one in unit.held) else _UNLESS
+            why = _BROKE if unit.broke else _UNLESS_ANY if any(one.against for one in unit.held) else _UNLESS
             _tell(unit, told, f"nothing more is bought before {moment(moment_of_it)}, {why}")
         elif unit.tries:
             due.append(unit)
         else:
             _tell(unit, told, "nothing more is bought now")
-    taken = _pools_that_are_tried(snapshot, held) | set(ordered)
+    taken |= _pools_that_are_tried(snapshot, doubts, held)
     let: set[str] = set()
     for unit in sorted(
         due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last, _cheapest(u))
@@ -114,17 +115,25 @@ def another_try(
     return let
 
 
-def closed(snapshot: Snapshot, pool: str, known: InVain) -> tuple[Explanation, float | None] | None:
-    """Why nobody gets a machine now that is like those of a pool in doubt which failed, and until when, if time alone tells."""
-    words = f"machines of pool {pool} did not become usable, {known.tries} times in a row"
-    pause = until(known.later, known.last, snapshot) if known.later else None
+def closed(
+    snapshot: Snapshot, pool: str, against: Evidence, wakes: list[float], trying: Collection[str]
+) -> Explanation | None:
+    """Why nobody gets a machine now against whose sort something speaks, and until when, if time alone tells."""
+    words = f"machines of pool {pool} did not become usable, {against.tries} times in a row"
+    pause = until(against.later, against.last, snapshot) if against.later else None
     if pause is not None:
+        wakes.append(pause)
         words = f"{words}; no more of them are bought before {moment(pause)}, {_UNLESS_ANY}"
-    elif any(m.pool == pool and m.phase.on_the_way and _is_try(m, known) for m in snapshot.machines):
+    elif pool in trying:
         words = f"{words}; one at a time is tried, and one is on its way"
     else:
         return None
-    return Explanation(known.reason, f"{words} {_LOOK}"), pause
+    return Explanation(against.reason, f"{words} {_LOOK}")
+
+
+def tried_now(snapshot: Snapshot, doubts: Doubts) -> set[str]:
+    """Pools of which something that is in doubt is on its way."""
+    return {m.pool for m in snapshot.machines if m.phase.on_the_way and _is_try(m, doubts)}
 
 
 def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
@@ -137,33 +146,34 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapsho
     unit.last = max((one.last for one in known.values()), default=0.0)
     unit.own_last = max(unit.last, min(one.ask.pod.created for one in unit.held))
     unit.pools = {sort.partition("/")[0] for sort in known}
-    for pool in {pool for one in unit.held for pool in one.pools}:
-        unit.pools.add(pool)
-        found = snapshot.in_vain[pool]
+    for one in unit.held:
+        if not one.against:
+            continue
+        unit.pools |= one.against.keys()
+        # Of all that it could have, what may be tried first.
+        next_one = min(
+            (found for of_pool in one.against.values() for found in of_pool),
+            key=lambda e: e.last + pause_after(e.later, snapshot) if e.later else 0.0,
+        )
         # The first of them is tried at once: somebody may have mended what was wrong, and made the pod again.
-        unit.tries = max(unit.tries, found.later, 1)
-        unit.last = max(unit.last, found.last if found.later else 0.0)
+        unit.tries = max(unit.tries, next_one.later, 1)
+        unit.last = max(unit.last, next_one.last if next_one.later else 0.0)
     unit.broke = any(sort.endswith(ONCE_READY) for sort in known)
 
 
-def _pools_that_are_tried(snapshot: Snapshot, held: Sequence[Held]) -> set[str]:
+def _pools_that_are_tried(snapshot: Snapshot, doubts: Doubts, held: Sequence[Held]) -> set[str]:
     """By a machine on its way of a sort that is in doubt, or for a pod that had machines in vain."""
     keys = {one.ask.pod.key for one in held}
-    doubted = {pool: snapshot.in_vain[pool] for one in held for pool in one.pools}
     return {
         machine.pool
         for machine in snapshot.machines
         if machine.phase.on_the_way
-        and (
-            machine.sort in snapshot.tried
-            or (machine.pool in doubted and _is_try(machine, doubted[machine.pool]))
-            or not keys.isdisjoint(machine.pods)
-        )
+        and (machine.sort in snapshot.tried or _is_try(machine, doubts) or not keys.isdisjoint(machine.pods))
     }
 
 
-def _is_try(machine: Machine, known: InVain) -> bool:
-    return known.speaks_against(machine.instance_type, machine.location)
+def _is_try(machine: Machine, doubts: Doubts) -> bool:
+    return doubts.against(machine.pool, machine.instance_type, machine.location) is not None
 
 
 def _cheapest(unit: _Unit) -> tuple[int, float, str]:

@@ -6,7 +6,7 @@ A gang that cannot be completed is left out, and the places of its pods are for 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from controller.domain import names
@@ -20,6 +20,7 @@ from controller.planning.choice import Candidate, candidates
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
+from controller.planning.evidence import Doubts
 from controller.planning.explain import Question, why_not
 from controller.planning.fit import Ask, asks, watched_labels
 from controller.planning.gangs import Gang
@@ -29,6 +30,7 @@ from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.locations import Place, Tried, in_one_location
 from controller.planning.minimum import TopUp, top_up
+from controller.planning.narrowing import Narrowed, Narrowing
 from controller.planning.own import any_own, as_if_on_the_way, only_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.picture import at_paid_prices, in_order
@@ -36,7 +38,6 @@ from controller.planning.placing import Placing, board_of, place
 from controller.planning.protection import paused
 from controller.planning.room import UNNAMED, launch
 from controller.planning.sites import Sites, existing
-from controller.planning.workshop import bits
 
 # Gangs that fail are left out one after the other, since one may stand in the other's way, and each time all is drafted
 # anew; after so many (fewer where many pods wait, whose drafts take long) all that fail at once.
@@ -44,6 +45,7 @@ _AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 8000
 # How often gangs that must be in one location are tried in the next one, by a draft of everything.
 # Gangs that nothing helps take as many in each round in which one of them is left out.
 _OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 4000
+_IN_DOUBT = "its machines did not become usable lately, and one at a time is tried"
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Draft:
     packing: Packing
     left: list[Ask]
     seated: Counter[str]  # by gang, how many of its pods have a place on what exists
+    narrowed: Narrowed
     short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
     places: dict[str, Place] = field(default_factory=dict)  # of gangs in one location that could have another
     blamed: dict[str, set[str]] = field(
@@ -102,16 +105,21 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     short: set[Reason] = set()
     tried = Tried()
     wakes: list[float] = []
-    options = without_doubted(snapshot, candidates(snapshot), wakes)
+    doubts = Doubts(snapshot)
+    options = without_doubted(snapshot, doubts, candidates(snapshot), wakes)
+    whole: set[str] = set()  # gangs that do not come together without what is in doubt
     blamed: dict[str, set[str]] = {}
     nearest: dict[str, Explanation] = {}  # what was in the way in the first location of a gang
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
     while True:
-        made = _draft(snapshot, found, options, failed, tried, blamed, wakes)
+        made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole)
         made.short = set(short)
         broken = _incomplete(made, failed)
+        if again := broken.keys() & made.narrowed.gangs:
+            whole |= again
+            continue
         for key in made.places.keys() & broken.keys():
             broken[key] = nearest.setdefault(key, broken[key])
         if tried.heed(made.places, broken, made.seated, made.hopeless, more=moves > 0) and moves:
@@ -136,6 +144,8 @@ def _draft(
     tried: Tried,
     blamed: dict[str, set[str]],
     wakes: list[float],
+    doubts: Doubts,
+    whole: Collection[str],
 ) -> Draft:
     declared = snapshot.policy.gpu_resources
     told = dict(found.told)
@@ -167,24 +177,7 @@ def _draft(
         tally.charges.placed(rooms)
     free = {room.name: room.free for room in placing.sites.ready}
 
-    def could_have(ask: Ask) -> Iterator[Candidate]:
-        shop, fitting = packer.shop, board.profiles[ask.profile].offers
-        offers = fitting & shop.buyable & shop.holding(ask.needs)
-        offers &= shop.not_too_large(fitting, ask.needs, packer.overshoot)
-        return (shop.offers[n] for n in bits(offers))
-
-    def possible(ask: Ask) -> bool:
-        return any(tally.objection(c, (ask,)) is None for c in could_have(ask))
-
-    could: dict[tuple[int, str], set[tuple[str, str, str]]] = {}
-
-    def sorts(ask: Ask) -> set[tuple[str, str, str]]:
-        alike = (ask.kind, ask.pod.namespace)
-        if alike not in could:
-            every = list(could_have(ask))
-            allowed = [c for c in every if tally.objection(c, (ask,)) is None] or every
-            could[alike] = {(c.pool.name, c.offer.type.name, c.offer.location) for c in allowed}
-        return could[alike]
+    narrowing = Narrowing(snapshot, doubts, packer.shop, board, tally, packer.overshoot)
 
     def welcome(ask: Ask) -> bool:
         profile = board.profiles[ask.profile]
@@ -193,18 +186,21 @@ def _draft(
             offers &= board.allowed(profile, POSSIBLE)[2]
         return bool(board.offers_specially(profile, offers) if profile.special and offers else offers)
 
-    left = without_hopeless(
+    taken = {room.pool.name for room in minimum.rooms if room.pool is not None}
+    left, tries = without_hopeless(
         snapshot,
         placing.left,
         told,
         free,
-        possible=possible,
+        doubts=doubts,
+        narrowing=narrowing,
         welcome=welcome,
-        sorts=sorts,
-        ordered={room.pool.name for room in minimum.rooms if room.pool is not None},
+        taken=taken,
         wakes=wakes,
         blamed=blamed,
     )
+    narrowed = narrowing.narrow(left, tries, taken, whole)
+    left = narrowed.left
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
         left = []
@@ -231,6 +227,7 @@ def _draft(
         places=places,
         blamed=blamed,
         wakes=wakes,
+        narrowed=narrowed,
     )
 
 
@@ -285,6 +282,12 @@ def _of_no_influence(broken: Mapping[str, Explanation], held: Collection[str]) -
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    shop = made.packer.shop
-    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, shop.stages)
-    return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
+    shop, options = made.packer.shop, made.options
+    stages, apart = shop.stages, {}
+    if (before := made.narrowed.profiles.get(ask.profile)) is not None:
+        # The others are not for it now.
+        out = made.board.profiles[before].offers & ~made.board.profiles[ask.profile].offers
+        apart = {c.pool.name: _IN_DOUBT for c in options if out >> shop.number[id(c)] & 1}
+        options, stages = [c for c in options if not out >> shop.number[id(c)] & 1], {}
+    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, stages, apart)
+    return why_not(question, options, made.packing.unplaced[ask.pod.key])

@@ -6,8 +6,8 @@ status and the logs all print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from controller.domain import names
@@ -43,6 +43,7 @@ class Question:
     board: Board | None = None
     tally: Tally | None = None  # with what is bought by the same plan
     stages: Stages | None = None  # that earlier questions about all of the same options came to
+    apart: Mapping[str, str] = field(default_factory=dict)  # by pool: why some of it is not for this pod now
 
     @property
     def profile(self) -> Profile | None:
@@ -73,7 +74,8 @@ def why_not(
     for pool in snapshot.policy.pools if len(snapshot.policy.pools) > 1 else ():
         mine = [candidate for candidate in options if candidate.pool.name == pool.name]
         if not mine:
-            others.append(f"pool {pool.name}: the catalogue offers nothing that it may buy")
+            words = question.apart.get(pool.name, "the catalogue offers nothing that it may buy")
+            others.append(f"pool {pool.name}: {words}")
         elif nearest is None or limit is not None or pool.name != nearest.pool.name:
             words = _nearest(question, mine, of_all=False)[0].message
             if words != whole.message:

@@ -24,7 +24,7 @@ from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
 from controller.planning.drafting import Draft
 from controller.planning.limits import Tally
-from controller.planning.minimum import doubt, not_in_doubt, nothing_sold, one_at_a_time, right_sized
+from controller.planning.minimum import nothing_sold, right_sized, to_order
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
@@ -197,14 +197,13 @@ def _order(
         return
     machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
     words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
-    hopeless = doubt(snapshot, pool, machines, found.wakes, words)
-    singly = one_at_a_time(snapshot, pool)
-    if singly and any(one.name == "" for one in there):
-        return  # this plan orders one of it already
     every = [c for c in options if c.pool is pool and c.gpus]
     slots = max(1, pool.max - tally.of_pool[pool.name])
     mine, too_large = right_sized(snapshot, every, -(-lacking // slots))
-    if hopeless is not None and not (mine := not_in_doubt(snapshot, pool, machines, mine)):
+    mine, hopeless, singly = to_order(snapshot, pool, machines, mine, found.wakes, words)
+    if singly and any(one.name == "" for one in there):
+        return  # this plan orders one of it already
+    if hopeless is not None:
         found.told[pool.name] = hopeless
         return
     if not mine:

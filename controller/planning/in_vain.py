@@ -15,18 +15,18 @@ from dataclasses import replace
 from controller.domain import names
 from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
-from controller.domain.plan import Explanation, InVain, Snapshot
+from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
-from controller.planning.another_try import Held, another_try, closed
+from controller.planning.another_try import Held, another_try, closed, tried_now
 from controller.planning.choice import Candidate
+from controller.planning.evidence import IN_VAIN, Doubts, Evidence
 from controller.planning.fit import Ask, enough, with_place
 from controller.planning.locations import zone_of
+from controller.planning.narrowing import Narrowing, sort_of
 from controller.planning.room import Room, has_room_when_empty
 from controller.planning.sites import node_of, usable
 
-# A machine that came to nothing for its pod is replaced once.
-IN_VAIN = 2
 _CLOCK_SLACK = 60.0  # between the API server's clock and ours
 
 
@@ -36,20 +36,19 @@ def without_hopeless(
     told: dict[str, Explanation],
     free: Mapping[str, Resources],
     *,
-    possible: Callable[[Ask], bool],
+    doubts: Doubts,
+    narrowing: Narrowing,
     welcome: Callable[[Ask], bool],
-    sorts: Callable[[Ask], Collection[tuple[str, str, str]]],
-    ordered: Collection[str],
+    taken: set[str],
     wakes: list[float],
     blamed: dict[str, set[str]],
-) -> list[Ask]:
-    """Drop pods for which machines were bought twice in vain, but for those that are tried again now. So too pods that come
-    later and could have such machines only: else each of them bought two more.
+) -> tuple[list[Ask], set[str]]:
+    """Drop pods for which machines were bought twice in vain, but for those that are tried again now; these are told beside.
+    So too pods that come later and could have such machines only: else each of them bought two more.
 
-    `free`: what is left on nodes, by name; `possible`: whether a machine may be ordered for it at all;
-    `welcome`: whether other pods, as they are now, let it onto a new one; `sorts`: pool, type and location of what it could have; `ordered`: pools that this plan orders from anyhow.
+    `free`: what is left on nodes, by name; `narrowing`: what it could have; `welcome`: whether other pods, as they are
+    now, let it onto a new one; `taken`: pools that this plan orders from anyhow, to which those are added of which one is tried.
     """
-    doubted = {pool.name for pool in snapshot.policy.pools if in_doubt(snapshot.in_vain.get(pool.name))}
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
     stuck: dict[str, list[str]] = {}
@@ -59,8 +58,8 @@ def without_hopeless(
                 bought.setdefault(key, []).append(machine)
             elif is_stuck(machine):
                 stuck.setdefault(key, []).append(machine.name)
-    if not (bought or stuck or doubted or snapshot.disappointed or snapshot.given_up):
-        return list(left)
+    if not (bought or stuck or doubts or snapshot.disappointed or snapshot.given_up):
+        return list(left), set()
     kept, held = set(), []
     for ask in left:
         key = ask.pod.key
@@ -79,9 +78,9 @@ def without_hopeless(
         wrong |= set(snapshot.disappointed.get(ask.pod.identity, ()))
         given_up = snapshot.given_up.get(ask.pod.identity, {})
         if len(wrong | given_up.keys()) < IN_VAIN:
-            pools = _all_in_doubt(snapshot, sorts(ask)) if doubted else frozenset()
-            if pools:
-                held.append(_held_with_others(snapshot, ask, frozenset(given_up), pools))
+            against = _all_in_doubt(doubts, narrowing.sorts(ask)) if doubts else {}
+            if against:
+                held.append(_held_with_others(ask, frozenset(given_up), against))
             else:
                 kept.add(key)
         elif broken:
@@ -99,52 +98,52 @@ def without_hopeless(
                 f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
+    tried: set[str] = set()
     if held:
-        kept |= another_try(snapshot, held, possible, welcome, ordered, told, wakes)
-    return [ask for ask in left if ask.pod.key in kept]
+        tried = another_try(snapshot, doubts, held, narrowing.allowed, welcome, taken, told, wakes)
+    return [ask for ask in left if ask.pod.key in kept | tried], tried
 
 
-def without_doubted(snapshot: Snapshot, options: list[Candidate], wakes: list[float]) -> list[Candidate]:
+def without_doubted(
+    snapshot: Snapshot, doubts: Doubts, options: list[Candidate], wakes: list[float]
+) -> list[Candidate]:
     """While a pause lasts, or one is being tried, pods have something else than what failed."""
-    shut: dict[str, tuple[InVain, Explanation]] = {}
-    for pool in snapshot.policy.pools:
-        known = snapshot.in_vain.get(pool.name)
-        if (
-            known is not None
-            and in_doubt(known)
-            and (found := closed(snapshot, pool.name, known)) is not None
-        ):
-            shut[pool.name] = (known, found[0])
-            wakes += [found[1]] if found[1] is not None else []
-    if not shut:
+    if not doubts:
         return options
-    return [_hindered(c, *shut[c.pool.name]) if c.pool.name in shut else c for c in options]
+    trying = tried_now(snapshot, doubts)
+    told: dict[tuple[str, Evidence], Explanation | None] = {}
+    found = []
+    for c in options:
+        against = doubts.against(*sort_of(c)) if c.hindrance is None else None
+        if against is not None:
+            key = (c.pool.name, against)
+            if key not in told:
+                told[key] = why = closed(snapshot, c.pool.name, against, wakes, trying)
+            else:
+                why = told[key]
+            c = replace(c, hindrance=why) if why is not None else c
+        found.append(c)
+    return found
 
 
-def _hindered(c: Candidate, known: InVain, why: Explanation) -> Candidate:
-    against = known.speaks_against(c.offer.type.name, c.offer.location)
-    return replace(c, hindrance=why) if against and c.hindrance is None else c
+def _all_in_doubt(doubts: Doubts, sorts: Collection[tuple[str, str, str]]) -> dict[str, list[Evidence]]:
+    """By pool, what speaks against all that the pod could have; empty: not all of it is in doubt."""
+    found: dict[str, list[Evidence]] = {}
+    for pool, kind, location in sorted(sorts):
+        against = doubts.against(pool, kind, location)
+        if against is None:
+            return {}
+        found.setdefault(pool, []).append(against)
+    return found
 
 
-def in_doubt(known: InVain | None) -> bool:
-    """Of what is known of a pool: whether its machines came to nothing often enough, and none became usable since."""
-    return known is not None and known.tries >= IN_VAIN
-
-
-def _all_in_doubt(snapshot: Snapshot, sorts: Collection[tuple[str, str, str]]) -> frozenset[str]:
-    """The pools of what the pod could have, if what failed before speaks against all of it."""
-    for pool, kind, location in sorts:
-        known = snapshot.in_vain.get(pool)
-        if known is None or not in_doubt(known) or not known.speaks_against(kind, location):
-            return frozenset()
-    return frozenset(pool for pool, _, _ in sorts)
-
-
-def _held_with_others(snapshot: Snapshot, ask: Ask, names: frozenset[str], pools: frozenset[str]) -> Held:
-    worst = max(pools, key=lambda pool: (snapshot.in_vain[pool].tries, pool))
-    known = snapshot.in_vain[worst]
-    words = f"machines of pool {worst} did not become usable, {known.tries} times in a row"
-    return Held(ask, names, known.reason, words, pools)
+def _held_with_others(ask: Ask, names: frozenset[str], against: Mapping[str, list[Evidence]]) -> Held:
+    pool, worst = max(
+        ((pool, one) for pool, found in against.items() for one in found),
+        key=lambda one: (one[1].tries, one[0]),
+    )
+    words = f"machines of pool {pool} did not become usable, {worst.tries} times in a row"
+    return Held(ask, names, worst.reason, words, {pool: tuple(found) for pool, found in against.items()})
 
 
 def is_stuck(machine: Machine) -> bool:

@@ -19,7 +19,8 @@ from controller.domain.policy import Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning.another_try import moment, pause_after, until
 from controller.planning.choice import Candidate
-from controller.planning.in_vain import IN_VAIN, is_stuck
+from controller.planning.evidence import IN_VAIN, Doubt
+from controller.planning.in_vain import is_stuck
 from controller.planning.limits import Tally
 from controller.planning.lost import counted_on
 from controller.planning.packing import Packer
@@ -45,14 +46,14 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
         wanted = pool.min - staying
         if wanted <= 0:
             continue
-        hopeless = doubt(snapshot, pool, machines, found.wakes, f"pool {pool.name} keeps min: {pool.min}")
         every = [c for c in options if c.pool is pool]
         mine, too_large = right_sized(snapshot, every)
-        if hopeless is not None and not (mine := not_in_doubt(snapshot, pool, machines, mine)):
+        what = f"pool {pool.name} keeps min: {pool.min}"
+        mine, hopeless, singly = to_order(snapshot, pool, machines, mine, found.wakes, what)
+        if hopeless is not None:
             found.told[pool.name] = hopeless
             continue
-        if one_at_a_time(snapshot, pool):
-            wanted = 1
+        wanted = 1 if singly else wanted
         for number in range(staying, staying + wanted):
             chosen, objection = packer.allowed(mine, tally)
             if chosen is None:
@@ -96,61 +97,95 @@ def nothing_sold(snapshot: Snapshot, options: Sequence[Candidate]) -> Explanatio
     return best.hindrance or Explanation(Reason.NO_CAPACITY, SENTENCES[Reason.NO_CAPACITY])
 
 
-def _known(snapshot: Snapshot, pool: Pool) -> tuple[InVain | None, bool]:
-    """What was tried in vain often enough, for the longest pause, and whether those had become usable first."""
-    never, broke = (snapshot.in_vain.get(f"{pool.name}{end}") for end in ("", ONCE_READY))
-    found = [(one, one is broke) for one in (never, broke) if one is not None and one.tries >= IN_VAIN]
-    return max(
-        found, key=lambda one: one[0].last + pause_after(one[0].tries, snapshot), default=(None, False)
-    )
-
-
-def not_in_doubt(
-    snapshot: Snapshot, pool: Pool, machines: Sequence[Machine], options: Sequence[Candidate]
-) -> list[Candidate]:
-    """What needs no pause: other types, or other locations, than what failed. One at a time of these, too."""
-    known, broke = _known(snapshot, pool)
-    if known is None or broke or any(m.phase.on_the_way or is_stuck(m) for m in machines):
-        return []
-    return [c for c in options if not known.speaks_against(c.offer.type.name, c.offer.location)]
-
-
-def one_at_a_time(snapshot: Snapshot, pool: Pool) -> bool:
-    """Whether one machine at a time is tried, where it is time for one at all."""
-    return _known(snapshot, pool)[0] is not None
-
-
-def doubt(
-    snapshot: Snapshot, pool: Pool, machines: Sequence[Machine], wakes: list[float], what: str
-) -> Explanation | None:
-    """Why no machine that no pod asks for is ordered now; `what` asks for it."""
+def to_order(
+    snapshot: Snapshot,
+    pool: Pool,
+    machines: Sequence[Machine],
+    options: list[Candidate],
+    wakes: list[float],
+    what: str,
+) -> tuple[list[Candidate], Explanation | None, bool]:
+    """What of these may be ordered now that no pod asks for, or why nothing; and whether one at a time. `what` asks for it."""
     stuck = sorted(m.name for m in machines if is_stuck(m))
     if len(stuck) >= IN_VAIN:
-        return Explanation(
-            Reason.LAUNCH_DEADLINE,
-            f"{what}, and {' and '.join(stuck)} did not start in time and are still "
-            "there; no other is ordered before one of them is gone",
+        return (
+            [],
+            Explanation(
+                Reason.LAUNCH_DEADLINE,
+                f"{what}, and {' and '.join(stuck)} did not start in time and are still "
+                "there; no other is ordered before one of them is gone",
+            ),
+            True,
         )
-    known, broke = _known(snapshot, pool)
-    if known is None:
-        return None
-    words = (
+    doubts = [
+        (Doubt(known), bool(end))
+        for end in ("", ONCE_READY)
+        if (known := snapshot.in_vain.get(f"{pool.name}{end}")) is not None and known.tries >= IN_VAIN
+    ]
+    if not doubts:
+        return options, None, False
+    known, broke = max(
+        ((doubt.known, broke) for doubt, broke in doubts),
+        key=lambda one: one[0].last + pause_after(one[0].tries, snapshot),
+    )
+    words = _words(what, known, broke)
+    proven = [c for c in options if all(d.was_of_use(c.offer.type.name, c.offer.location) for d, _ in doubts)]
+    if proven:
+        return proven, None, False
+    if stuck or any(m.phase.on_the_way for m in machines):
+        return [], Explanation(known.reason, f"{words}: one at a time is tried"), True
+    ends = [_until_it_holds(snapshot, doubt.known, machines) for doubt, broke in doubts if broke]
+    if ends := [end for end in ends if end is not None]:
+        wakes.append(max(ends))
+        return (
+            [],
+            Explanation(known.reason, f"{words}: one is tried, and is to hold until {moment(max(ends))}"),
+            True,
+        )
+    begins = [(_begins(snapshot, doubts, c), _failed_at(doubts, c), c) for c in options]
+    now = [(bool(against), failed, c) for (against, begin), failed, c in begins if begin is None]
+    if now or not options:
+        first = min((one[:2] for one in now), default=None)
+        return [one[2] for one in now if one[:2] == first], None, True
+    begin = min(begin for (_, begin), _, _ in begins if begin is not None)
+    wakes.append(begin)
+    why = Explanation(
+        known.reason,
+        f"{words}: the next is ordered at {moment(begin)}, or once there is another token, or the controller starts with other "
+        "settings of how machines start",
+    )
+    return [], why, True
+
+
+def _words(what: str, known: InVain, broke: bool) -> str:
+    return (
         f"{what}, and its machines became usable and broke soon, {known.tries} times in a row "
         "(look at the network, the kubelet, the GPU driver)"
         if broke
         else f"{what}, and its machines did not become usable, {known.tries} times in a row "
         "(look at the join script and its token, the image, the device plug-in)"
     )
-    if any(m.phase.on_the_way for m in machines):
-        return Explanation(known.reason, f"{words}: one at a time is tried")
+
+
+def _until_it_holds(snapshot: Snapshot, known: InVain, machines: Sequence[Machine]) -> float | None:
+    """Until when the one that was ordered last, and has become usable, has to hold before another one is."""
+    patience = snapshot.policy.deadlines.backoff_unusable
+    ends = [m.ready_at + patience for m in machines if m.phase is Phase.READY and m.ready_at > known.last]
+    return max((end for end in ends if end > snapshot.now), default=None)
+
+
+def _begins(
+    snapshot: Snapshot, doubts: Sequence[tuple[Doubt, bool]], c: Candidate
+) -> tuple[bool, float | None]:
+    """Whether it is in doubt, and when its pause is over; None: it may be ordered now."""
+    found = [d.against(c.offer.type.name, c.offer.location) for d, _ in doubts]
+    enough = [one for one in found if one is not None and one.is_enough]
+    patience = snapshot.policy.deadlines.backoff_unusable
     # Pods come first: where their pause ends with this one, each try for nobody in particular would renew it.
-    more = snapshot.policy.deadlines.backoff_unusable if known.later else 0.0
-    begins = until(known.tries, known.last, snapshot, more=more)
-    if begins is None:
-        return None
-    wakes.append(begins)
-    return Explanation(
-        known.reason,
-        f"{words}: the next is ordered at {moment(begins)}, or once there is another token, or the controller starts with other "
-        "settings of how machines start",
-    )
+    ends = [until(e.tries, e.last, snapshot, more=patience if e.later else 0.0) for e in enough]
+    return bool(enough), max((end for end in ends if end is not None), default=None)
+
+
+def _failed_at(doubts: Sequence[tuple[Doubt, bool]], c: Candidate) -> float:
+    kind = f"{c.offer.type.name}/{c.offer.location}"
+    return max((d.known.sorts[kind].last for d, _ in doubts if kind in d.known.sorts), default=0.0)

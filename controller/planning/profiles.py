@@ -39,7 +39,8 @@ class Profile:
     held: Held = NOTHING
     nodes: int = 0  # where selectors, taints and volumes let it in
     later: int = 0  # the same, once the taints of young nodes are gone
-    offers: int = 0
+    offers: int = 0  # that it is to have
+    sold: int = 0  # all that let it in: how large a machine may be is judged by these
     wishes: list[int] = field(default_factory=list)  # sets of places that it would rather have, best first
     offer_wishes: list[int] = field(default_factory=list)
     anti: list[Census] = field(default_factory=list)  # whoever it does not go to, and who does not want it
@@ -101,7 +102,7 @@ class Profiles:
                 sold &= ~self._ports_of_daemons(shape.host_ports)
             if held.attached:
                 sold &= self.offers_taking(held.attached)
-            profile.offers = sold
+            profile.offers = profile.sold = sold
         self._wish(profile)
         self._rules(profile)
         return profile

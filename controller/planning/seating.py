@@ -92,7 +92,7 @@ class Seating(Workshop):
         if fitting and self._any_size and not shop.one_size:
             within = self._within.get(ask.kind)
             if within is None:
-                within = self._within[ask.kind] = self.not_too_large(profile.offers, ask.needs)
+                within = self._within[ask.kind] = self.not_too_large(profile.sold, ask.needs)
             if not fitting & within:
                 objection = self.overshoots(fitting, profile.offers, ask.needs)
             fitting &= within

@@ -54,7 +54,7 @@ async def test_what_was_forgotten_after_a_lost_write_does_not_come_back(hands: H
     hands.faults["write_config_map"] = ["lost"]
     with pytest.raises(LedgerError):
         await ledger.flush()
-    ledger.failures.works("a100")
+    ledger.failures.works(record(), 3000.0)
     ledger.failures.forget_disappointments(())
     await ledger.flush()
     assert (ledger.failures.given_up, ledger.failures.disappointed, ledger.failures.in_vain) == ({}, {}, {})
@@ -66,7 +66,7 @@ async def test_what_was_forgotten_does_not_come_back_because_somebody_annotated_
 ) -> None:
     ledger = await knowing(hands)
     touched(hands)
-    ledger.failures.works("a100")
+    ledger.failures.works(record(), 3000.0)
     ledger.failures.forget_disappointments(())
     await ledger.flush()
     assert vain(hands) == ({}, {}, {})
@@ -94,7 +94,7 @@ async def test_what_another_leader_learned_meanwhile_is_added_to_what_is_known_h
     await theirs.flush()
     ours.failures.give_up("u", "home-a100-c", Reason.READY_DEADLINE)
     ours.failures.disappoint("u", "home-a100-g")
-    ours.failures.works("a100")
+    ours.failures.works(record(), 3000.0)
     await ours.flush()
     assert ours.failures.given_up == {
         "u": {
@@ -114,7 +114,7 @@ async def test_what_another_leader_forgot_goes_unless_it_changed_here(hands: Han
         ours = await knowing(hands)
         theirs = Ledger(hands, "home", "one way")
         await theirs.load()
-        theirs.failures.works("a100")
+        theirs.failures.works(record(), 3000.0)
         theirs.failures.forget_disappointments(())
         await theirs.flush()
         ours.launched(2000.0)
@@ -176,7 +176,7 @@ async def test_what_another_leader_counted_since_wins_over_what_was_forgotten_he
     await theirs.load()
     theirs.failures.tried_in_vain(record(intended_at=1500.0), Reason.JOIN_DEADLINE, 2000.0)
     await theirs.flush()
-    ours.failures.works("a100")
+    ours.failures.works(record(), 3000.0)
     await ours.flush()
     assert ours.failures.in_vain["a100"].tries == 2
 

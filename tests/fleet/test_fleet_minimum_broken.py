@@ -83,3 +83,10 @@ async def test_a_death_in_between_forgets_nothing() -> None:
         await controller.die()
         controller = world.start()
     assert total <= 8
+
+
+async def test_of_a_minimum_of_two_one_machine_is_tried_until_it_holds() -> None:
+    world = World(pools=(replace(POOL, min=2),))
+    controller = world.start()
+    ordered = await _broken(world, controller, 96, after=60, how=falls_silent)
+    assert ordered <= 2 * 2 + 8  # both and again, then one after 1, 2, 4, 8, 16, 24 hours

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.machine import Phase
-from controller.domain.plan import InVain, Launch, Plan, Tried
+from controller.domain.plan import Failing, InVain, Launch, Plan, Tried
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
@@ -20,9 +21,31 @@ HOUR = 3600.0
 TWO = (pool("a", instance_types=("1A100.22V",)), pool("b", instance_types=("2A100.44V",)))
 
 
-def doubt(**more: Any) -> dict[str, InVain]:
-    known: dict[str, Any] = {"tries": 3, "last": NOW - 60, "reason": Reason.JOIN_DEADLINE, "later": 2}
-    return {more.pop("pool", "a100"): InVain(**(known | more))}
+EVERYWHERE = ("FIN-01", "FIN-02", "FIN-03")
+
+
+def doubt(
+    *,
+    pool: str = "a100",
+    tries: int = 3,
+    later: int = 2,
+    last: float = NOW - 60,
+    types: tuple[str, ...] = (),
+    locations: tuple[str, ...] = EVERYWHERE,
+    fine: dict[str, float] | None = None,
+) -> dict[str, InVain]:
+    """Without types nobody knows which they were."""
+    numbers = tuple(range(1, tries + 1))
+    failing = Failing(since=last - 9 * HOUR, last=last, tries=numbers)
+    known = InVain(
+        tries=tries,
+        last=last,
+        reason=Reason.JOIN_DEADLINE,
+        firsts=numbers[len(numbers) - later :] if later else (),
+        sorts={f"{kind}/{place}": failing for kind in types for place in locations},
+        fine=fine or {},
+    )
+    return {pool: known}
 
 
 def bought(decided: Plan) -> list[Launch]:
@@ -61,7 +84,7 @@ def test_while_a_pause_lasts_pods_have_what_is_not_in_doubt() -> None:
     assert {launch.pool for launch in bought(decided)} == {"b"}
     later = doubt(pool="a", last=NOW - 2 * HOUR)
     decided = plan(world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=later))
-    assert {launch.pool for launch in bought(decided)} == {"a"}
+    assert Counter(launch.pool for launch in bought(decided)) == {"a": 1, "b": 2}
     coming = machine(pool="a", phase=Phase.BOOTING, intended_at=NOW - 20, pods=("default/else",))
     there = world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=later, machines=(coming,))
     assert {launch.pool for launch in bought(plan(there))} == {"b"}
@@ -192,3 +215,114 @@ def test_a_minimum_is_filled_where_nothing_failed(what: str, age: float) -> None
     assert [launch.offer.location for launch in bought(decided)] == ["FIN-02"]
     coming = machine(phase=Phase.BOOTING, intended_at=NOW - 20, location="FIN-01", pods=("default/else",))
     assert bought(plan(world(policy=rules, offers=sold, in_vain=failed, machines=(coming,)))) == []
+
+
+def twice_in_vain(sort: str, ago: float, name: str = "train") -> dict[str, Any]:
+    """What the ledger remembers of a pod for which two machines of that sort never became usable."""
+    machines = ("home-a100-x", "home-a100-y")
+    return {
+        "given_up": {f"default/{name} uid-{name}": dict.fromkeys(machines, Reason.READY_DEADLINE)},
+        "tried": {sort: Tried(tries=2, last=NOW - ago, machines=machines)},
+        "in_vain": doubt(tries=2, later=0, last=NOW - ago, types=("1A100.22V",), locations=("FIN-01",)),
+    }
+
+
+@pytest.mark.parametrize("ago", [2 * HOUR, 48 * HOUR])
+def test_what_is_tried_for_a_pod_is_what_did_not_fail_for_it(ago: float) -> None:
+    sold = offers(A1, locations=("FIN-01", "FIN-02"))
+    one = pod("train", uid="uid-train")
+    snapshot = world(offers=sold, pods=(one,), **twice_in_vain("a100/1A100.22V/FIN-01", ago))
+    assert [launch.offer.location for launch in bought(plan(snapshot))] == ["FIN-02"]
+
+
+@pytest.mark.parametrize("what", ["min", "headroom", "pod"])
+def test_what_is_tried_is_what_did_not_fail_yet_and_then_what_failed_longest_ago(what: str) -> None:
+    """Of a pool that is in doubt as a whole."""
+    rules = policy(
+        pool(min=int(what == "min"), locations=EVERYWHERE),
+        headroom=(Headroom(pool="a100", gpus=1),) if what == "headroom" else (),
+    )
+    types = ("1A100.22V", "2A100.44V")
+    failed = doubt(last=NOW - 1e6, types=types, locations=("FIN-01", "FIN-02"))
+    pods = (pod(),) if what == "pod" else ()
+    decided = plan(world(policy=rules, offers=offers(A1, locations=EVERYWHERE), pods=pods, in_vain=failed))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-03"]
+    known = doubt(last=NOW - 1e6, types=types)["a100"]
+    longest = replace(known.sorts["1A100.22V/FIN-02"], last=NOW - 2e6)
+    failed = {"a100": replace(known, sorts={**known.sorts, "1A100.22V/FIN-02": longest})}
+    decided = plan(world(policy=rules, offers=offers(A1, locations=EVERYWHERE), pods=pods, in_vain=failed))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-02"]
+
+
+@pytest.mark.parametrize("places", [("FIN-01",), ("FIN-01", "FIN-02")])
+@pytest.mark.parametrize("later", [0, 9])
+def test_of_many_pods_one_tries_what_failed_and_the_others_have_something_else(
+    places: tuple[str, ...], later: int
+) -> None:
+    rules = policy(
+        pool("a", instance_types=("1A100.22V",), max=40),
+        pool("b", instance_types=("2A100.44V",), max=40),
+        max_overshoot=1,
+    )
+    pods = tuple(pod(f"p{n}") for n in range(20))
+    over = doubt(pool="a", last=NOW - 25 * HOUR, tries=12, later=later)
+    decided = plan(world(policy=rules, offers=offers(A1, A2, locations=places), pods=pods, in_vain=over))
+    assert sum(launch.pool == "a" for launch in bought(decided)) == 1
+    assert {why.code for why in decided.pods.values()} == {Reason.LAUNCHING}
+
+
+def test_where_the_others_become_too_few_pods_wait_for_the_one_that_is_tried() -> None:
+    rules = policy(
+        pool("a", instance_types=("1A100.22V",), max=40),
+        pool("b", instance_types=("2A100.44V",), max=1),
+        max_overshoot=1,
+    )
+    pods = tuple(pod(f"p{n}") for n in range(6))
+    over = doubt(pool="a", last=NOW - 25 * HOUR, tries=12, later=9)
+    decided = plan(world(policy=rules, offers=offers(A1, A2), pods=pods, in_vain=over))
+    assert Counter(launch.pool for launch in bought(decided)) == {"a": 1, "b": 1}
+    waiting = [why for why in decided.pods.values() if why.code is not Reason.LAUNCHING]
+    assert len(waiting) == 3
+    assert all("pool a: its machines did not become usable lately" in why.message for why in waiting)
+    assert all("raise its max to at least 2" in why.message for why in waiting)
+
+
+def test_what_was_of_use_since_is_not_in_doubt_with_what_failed_elsewhere() -> None:
+    sold = offers(A1, locations=EVERYWHERE)
+    failed = doubt(types=("1A100.22V",), locations=("FIN-01", "FIN-02"))
+    one = (pod(),)
+    assert bought(plan(world(offers=sold, pods=one, in_vain=failed))) == []  # the type may be what is wrong
+    works = doubt(types=("1A100.22V",), locations=("FIN-01", "FIN-02"), fine={"1A100.22V/FIN-03": NOW - 30})
+    decided = plan(world(offers=sold, pods=one, in_vain=works))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-03"]
+    # But where it began to fail elsewhere after that, something came between.
+    before = doubt(types=("1A100.22V",), locations=("FIN-01", "FIN-02"), fine={"1A100.22V/FIN-03": NOW - 1e6})
+    assert bought(plan(world(offers=sold, pods=one, in_vain=before))) == []
+
+
+def test_a_first_failure_of_what_was_of_use_is_replaced_at_once_however_often_others_failed() -> None:
+    known = doubt(tries=12, later=9, types=("1A100.22V",), locations=("FIN-01",))["a100"]
+    once = Failing(since=NOW - 60, last=NOW - 60, tries=(13,))
+    sorts = {**known.sorts, "1A100.22V/FIN-03": once}
+    failed = {
+        "a100": replace(
+            known, tries=13, sorts=sorts, fine={"1A100.22V/FIN-02": NOW - 90, "1A100.22V/FIN-03": NOW - 900}
+        )
+    }
+    decided = plan(world(offers=offers(A1, locations=("FIN-01", "FIN-03")), pods=(pod(),), in_vain=failed))
+    assert [launch.offer.location for launch in bought(decided)] == ["FIN-03"]
+
+
+@pytest.mark.parametrize("locations", [("FIN-01",), ("FIN-01", "FIN-02")])
+def test_a_gang_has_what_did_not_fail_where_that_is_enough_for_it(locations: tuple[str, ...]) -> None:
+    rules = policy(pool("a", max=9), pool("b", max=2))
+    failed = doubt(pool="a", last=NOW - 1e6, types=("1A100.22V",), locations=locations)
+    sold = offers(A1, locations=("FIN-01", "FIN-02"))
+    decided = plan(world(policy=rules, offers=sold, pods=gang(1, 1), in_vain=failed))
+    assert all((launch.pool, launch.offer.location) != ("a", "FIN-01") for launch in bought(decided))
+    assert len(bought(decided)) == 2
+    # What is enough for each of them is not enough for all: then it has what there is.
+    narrow = policy(pool("a", max=9), pool("b", max=1))
+    sold = offers(A1)
+    decided = plan(world(policy=narrow, offers=sold, pods=gang(1, 1, 1), in_vain=failed))
+    assert len(bought(decided)) == 3

@@ -253,7 +253,7 @@ TIME = "expected a time such as 2026-11-18T10:00:00Z"
         (with_("observed/1A100.22V/cpu", "x"), ["observed.1A100.22V.cpu: 'x' is not a quantity"]),
         (GOOD | {"given_up": {"default/more": {"home-a100-dddddddddd": "tired"}}}, ["given_up.default/more.home-a100-dddddddddd", '"tired"; expected one of']),
         (GOOD | {"in_vain": {"a100": {"tries": 2, "last": "soon", "reason": "join_deadline"}}}, ["in_vain.a100.last", '"soon"; expected a time']),
-        (GOOD | {"in_vain": {"a100": {"often": 2}}}, ["in_vain.a100.often: unknown key; expected one of counted, last, later, locations, reason, tries, types"]),
+        (GOOD | {"in_vain": {"a100": {"often": 2}}}, ["in_vain.a100.often: unknown key; expected one of counted, fine, firsts, last, reason, sorts, tries"]),
         (GOOD | {"tried": {"s": {"often": 2}}}, ["tried.s.often: unknown key; expected one of counted, last, machines, tries"]),
         (GOOD | {"tried": {"s": {"tries": 2, "last": 5, "machines": "x"}}}, ['tried.s.machines: "x"; expected a list']),
         (GOOD | {"tried": {"s": {"tries": 2, "last": 5, "machines": [3]}}}, ["tried.s.machines[0]: 3; expected text"]),

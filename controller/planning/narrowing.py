@@ -1,0 +1,181 @@
+"""Of what pods could have, what they are not to have now, since machines like it came to nothing.
+
+Who could have something else leaves what is in doubt alone; but for one pod of each pool, where its pause is over and it
+would be the best: else nobody would ever find out that it works again. What is tried is what failed never yet, and
+then what failed longest ago: else the same would be tried for ever. And who had a machine in vain has another sort next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from controller.domain.machine import ONCE_READY
+from controller.domain.plan import Snapshot
+from controller.planning.board import Board
+from controller.planning.choice import Candidate
+from controller.planning.evidence import Doubts
+from controller.planning.fit import Ask
+from controller.planning.limits import Tally
+from controller.planning.shop import Shop
+from controller.planning.workshop import bits
+
+_Sort = tuple[str, str, str]
+
+
+def sort_of(c: Candidate) -> _Sort:
+    return c.pool.name, c.offer.type.name, c.offer.location
+
+
+@dataclass(slots=True)
+class Narrowed:
+    left: list[Ask]
+    gangs: set[str] = field(default_factory=set)  # that are not to have all that they could
+    profiles: dict[int, int] = field(default_factory=dict)  # those made for it, and what they were before
+
+
+class Narrowing:
+    def __init__(
+        self, snapshot: Snapshot, doubts: Doubts, shop: Shop, board: Board, tally: Tally, overshoot: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._doubts = doubts
+        self._shop = shop
+        self._board = board
+        self._tally = tally
+        self._overshoot = overshoot
+        self._could: dict[tuple[int, str], int] = {}
+        self._made: dict[
+            tuple[int, int], int
+        ] = {}  # profiles, by the one before and what is left of its offers
+        self._kinds: dict[tuple[int, int], int] = {}
+        self._doubtful = self._failed = 0
+        for number, c in enumerate(shop.offers):
+            if doubts.against(*sort_of(c)) is not None:
+                self._doubtful |= 1 << number
+            if doubts.failed_at(*sort_of(c)):
+                self._failed |= 1 << number
+        sorts = {name: sort for sort, known in snapshot.tried.items() for name in known.machines}
+        self._own = {
+            pod: {sorts[name].removesuffix(ONCE_READY) for name in found if name in sorts}
+            for pod, found in snapshot.given_up.items()
+        }
+
+    # -- what a pod could have
+
+    def could_have(self, ask: Ask) -> int:
+        """Offers that hold it, may be bought now and are not too large, whatever limits say."""
+        shop, fitting = self._shop, self._board.profiles[ask.profile].offers
+        offers = fitting & shop.buyable & shop.holding(ask.needs)
+        return offers & shop.not_too_large(fitting, ask.needs, self._overshoot) if offers else 0
+
+    def allowed(self, ask: Ask) -> int:
+        """Those of them that the limits allow."""
+        alike = (ask.kind, ask.pod.namespace)
+        if alike not in self._could:
+            offers = self.could_have(ask)
+            for number in bits(offers):
+                if self._tally.objection(self._shop.offers[number], (ask,)) is not None:
+                    offers &= ~(1 << number)
+            self._could[alike] = offers
+        return self._could[alike]
+
+    def sorts(self, ask: Ask) -> set[_Sort]:
+        """Of all that it could have; where the limits allow none of it now, of what they do not."""
+        return {sort_of(self._shop.offers[n]) for n in bits(self.allowed(ask) or self.could_have(ask))}
+
+    # -- what it is not to have
+
+    def narrow(
+        self, left: Sequence[Ask], tried: Collection[str], taken: Collection[str], whole: Collection[str]
+    ) -> Narrowed:
+        """`tried`: pods for which something in doubt is tried now; `taken`: pools of which one is tried already; `whole`:
+        gangs that do not come together with less than all."""
+        found = Narrowed([])
+        if not (self._doubtful or self._failed):
+            found.left = list(left)
+            return found
+        busy = set(taken) | {
+            sort_of(self._shop.offers[n])[0]
+            for ask in left
+            if ask.pod.key in tried
+            for n in bits(self.allowed(ask) & self._doubtful)
+        }
+        gangs = dict(
+            self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
+        )
+        for ask in left:
+            if ask.gang is not None:
+                keep = gangs.get(ask.gang.key, -1)
+            elif ask.pod.key in tried:
+                keep = self._best_to_try(self.allowed(ask))
+            else:
+                keep = self._else(ask, busy)
+            narrower = self._with(ask, keep)
+            if narrower is not ask:
+                found.profiles[narrower.profile] = ask.profile
+                if ask.gang is not None:
+                    found.gangs.add(ask.gang.key)
+            found.left.append(narrower)
+        return found
+
+    def _else(self, ask: Ask, busy: set[str]) -> int:
+        """For a pod that need not have what is in doubt. One of each pool finds out whether it still is."""
+        allowed = self.allowed(ask)
+        rest = allowed & ~self._doubtful
+        if not rest:
+            return -1
+        if allowed & self._doubtful:
+            pool = sort_of(self._shop.offers[self._shop.best(allowed)])[0]
+            if self._shop.best(allowed) != self._shop.best(rest) and pool not in busy:
+                busy.add(pool)
+                of_it = sum(
+                    1 << n for n in bits(allowed & self._doubtful) if sort_of(self._shop.offers[n])[0] == pool
+                )
+                return self._best_to_try(of_it)
+            return ~self._doubtful
+        own = self._own.get(ask.pod.identity)
+        others = self._no_larger(rest) & ~self._of_sorts(rest, own) if own else 0
+        return others or -1
+
+    def _of_gangs(self, asks: Sequence[Ask], tried: Collection[str]) -> Iterator[tuple[str, int]]:
+        of: dict[str, list[Ask]] = {}
+        for ask in asks:
+            if ask.gang is not None:
+                of.setdefault(ask.gang.key, []).append(ask)
+        for key, members in of.items():
+            out = self._failed if any(ask.pod.key in tried for ask in members) else self._doubtful
+            if out and all(self._no_larger(self.allowed(ask)) & ~out for ask in members):
+                yield key, ~out
+
+    def _of_sorts(self, offers: int, sorts: Collection[str]) -> int:
+        return sum(1 << n for n in bits(offers) if "/".join(sort_of(self._shop.offers[n])) in sorts)
+
+    def _no_larger(self, offers: int) -> int:
+        """Than the one that it would have: another sort is worth no more GPUs."""
+        return offers & self._shop.of_gpus(0, self._shop.gpus[self._shop.best(offers)]) if offers else 0
+
+    def _best_to_try(self, offers: int) -> int:
+        if not offers:
+            return -1
+        offers = self._no_larger(offers)
+        known = {
+            n: (bool(self._doubtful >> n & 1), self._doubts.failed_at(*sort_of(self._shop.offers[n])))
+            for n in bits(offers)
+        }
+        first = min(known.values())
+        return sum(1 << n for n, found in known.items() if found == first)
+
+    def _with(self, ask: Ask, keep: int) -> Ask:
+        profiles = self._board.profiles
+        before = profiles[ask.profile]
+        offers = before.offers & keep
+        if offers == before.offers:
+            return ask
+        number = self._made.get((ask.profile, offers))
+        if number is None:
+            number = self._made[(ask.profile, offers)] = max(profiles) + 1
+            profiles[number] = replace(before, offers=offers, sold=before.offers)
+        # A kind of its own, too: what is found out about others with the same amounts does not hold of it.
+        kind = self._kinds.setdefault((ask.kind, number), -1 - len(self._kinds))
+        return Ask(ask.pod, kind, number, ask.needs, ask.size, ask.scarce, ask.gang)
