@@ -7,16 +7,15 @@ counted in tries: those ordered together are one. One that is of use ends what i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 from msgspec.structs import replace
 
 from controller.domain.machine import ONCE_READY, Machine
-from controller.domain.plan import Failing, InVain, Tried
+from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
+from controller.domain.tries import counted, with_failure, with_use
 from controller.fleet.book import Book
 
-_NUMBERS = 16  # tries that are remembered of a sort: a pause has its full length long before
 _GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
 
 
@@ -65,44 +64,9 @@ class Failures:
     def tried_in_vain(self, machine: Machine, reason: Reason, now: float, *, first: bool = False) -> None:
         """A machine never became usable; one ordered before its try began to fail is of that try. `first`: some pod
         that it was bought for had none in vain before."""
-        self._in_vain(machine.pool, machine, reason, now, first=first)
+        known = self.in_vain.get(machine.pool)
+        self.in_vain[machine.pool] = with_failure(known, machine, reason, now, first=first)
         self._tried(machine.sort, machine, now)
-
-    def _in_vain(
-        self,
-        key: str,
-        machine: Machine,
-        reason: Reason,
-        at: float,
-        *,
-        first: bool = False,
-        dated_back: bool = False,
-    ) -> None:
-        """`dated_back`: another one that failed later may be known already; else a clock was set back."""
-        known = self.in_vain.get(key)
-        tries = _tries(known, machine, at)
-        number = tries["tries"]
-        firsts = known.firsts if known is not None else ()
-        if first and (known is None or number > known.tries):
-            firsts = (*firsts, number)[-_NUMBERS:]
-        sorts = dict(known.sorts) if known is not None else {}
-        if known is None or sorts:  # else nobody knows which they were: that stays so
-            alike = sorts.get(machine.kind)
-            numbers = tuple(dict.fromkeys((*(alike.tries if alike is not None else ()), number)))
-            sorts[machine.kind] = Failing(
-                since=alike.since if alike is not None else at,
-                last=max(alike.last, at) if alike is not None and dated_back else at,
-                tries=numbers[-_NUMBERS:],
-            )
-        self.in_vain[key] = InVain(
-            **tries,
-            last=max(known.last, at) if known is not None and dated_back else at,
-            reason=reason,
-            firsts=firsts,
-            sorts=dict(sorted(sorts.items())),
-            fine=known.fine if known is not None else {},
-        )
-        self._changed()
 
     def broke(self, machine: Machine, since: float) -> None:
         """A machine became usable, and broke before those that it was bought for ran there.
@@ -113,13 +77,17 @@ class Failures:
 
     def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
         """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
-        self._in_vain(f"{machine.pool}{ONCE_READY}", machine, reason, since, dated_back=True)
+        key = f"{machine.pool}{ONCE_READY}"
+        self.in_vain[key] = with_failure(self.in_vain.get(key), machine, reason, since, dated_back=True)
+        self._changed()
 
     def _tried(self, sort: str, machine: Machine, at: float) -> None:
         alike = self.tried.get(sort)
         names, last = (alike.machines, alike.last) if alike is not None else ((), at)
+        tries, began = counted(alike, machine, at)
         self.tried[sort] = Tried(
-            **_tries(alike, machine, at),
+            tries=tries,
+            counted=began,
             last=max(last, at),
             machines=tuple(dict.fromkeys((*names, machine.name))),
         )
@@ -150,10 +118,9 @@ class Failures:
         known = self.in_vain.get(key)
         if known is None:
             return
-        sorts = {kind: found for kind, found in known.sorts.items() if kind != machine.kind}
-        if sorts:
-            fine = dict(sorted({**known.fine, machine.kind: at}.items()))
-            self.in_vain[key] = replace(known, sorts=sorts, fine=fine)
+        left = with_use(known, machine.kind, at)
+        if left is not None:
+            self.in_vain[key] = left
         else:
             del self.in_vain[key]
         self._changed()
@@ -202,14 +169,3 @@ class Failures:
             self.disappointed.pop(pod, None)
             self.given_up.pop(pod, None)
             self._changed()
-
-
-def _tries(known: InVain | Tried | None, machine: Machine, at: float) -> dict[str, Any]:
-    """With this one. Each of several machines is replaced when it fails, and another fails before the new one can: were
-    only the last failure remembered, no order would ever be later than that."""
-    if known is None:
-        return {"tries": 1, "counted": at}
-    counted = min(known.counted or known.last, at)  # a clock may have been set back
-    if machine.intended_at > counted:
-        return {"tries": known.tries + 1, "counted": at}
-    return {"tries": known.tries, "counted": counted}

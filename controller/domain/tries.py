@@ -1,0 +1,72 @@
+"""How machines that came to nothing are counted. Pure.
+
+Each of several machines is replaced when it fails, and another fails before the new one can: those ordered before a try
+began to fail are of that try. Were only the last failure remembered, no order would ever be later than that.
+"""
+
+from __future__ import annotations
+
+from controller.domain.machine import Machine
+from controller.domain.plan import Failing, InVain, Tried
+from controller.domain.reason import Reason
+
+_NUMBERS = 16  # tries that are remembered of a sort: a pause has its full length long before
+
+
+def counted(known: InVain | Tried | None, machine: Machine, at: float) -> tuple[int, float]:
+    """How many tries with this one, and when the present one began to fail."""
+    if known is None:
+        return 1, at
+    began = min(known.counted or known.last, at)  # a clock may have been set back
+    return (known.tries + 1, at) if machine.intended_at > began else (known.tries, began)
+
+
+def with_failure(
+    known: InVain | None,
+    machine: Machine,
+    reason: Reason,
+    at: float,
+    *,
+    first: bool = False,
+    dated_back: bool = False,
+) -> InVain:
+    """`first`: some pod that it was bought for had none in vain before. `dated_back`: one that failed later may be known
+    already; else what is known of a later moment is of a clock that was set back."""
+    number, began = counted(known, machine, at)
+    firsts = known.firsts if known is not None else ()
+    if first and (known is None or number > known.tries):
+        firsts = (*firsts, number)[-_NUMBERS:]
+    sorts = dict(known.sorts) if known is not None else {}
+    if known is None or sorts:  # else nobody knows which they were: that stays so
+        alike = sorts.get(machine.kind)
+        numbers = tuple(dict.fromkeys((*(alike.tries if alike is not None else ()), number)))
+        sorts[machine.kind] = Failing(
+            since=alike.since if alike is not None else at,
+            last=max(alike.last, at) if alike is not None and dated_back else at,
+            tries=numbers[-_NUMBERS:],
+        )
+    return InVain(
+        tries=number,
+        counted=began,
+        last=max(known.last, at) if known is not None and dated_back else at,
+        reason=reason,
+        firsts=firsts,
+        sorts=dict(sorted(sorts.items())),
+        fine=known.fine if known is not None else {},
+    )
+
+
+def with_use(known: InVain, kind: str, at: float) -> InVain | None:
+    """A machine of this kind was of use, which says less of others. None: nothing is held against any more."""
+    sorts = {other: found for other, found in known.sorts.items() if other != kind}
+    if not sorts:
+        return None
+    return InVain(
+        tries=known.tries,
+        counted=known.counted,
+        last=known.last,
+        reason=known.reason,
+        firsts=known.firsts,
+        sorts=sorts,
+        fine=dict(sorted({**known.fine, kind: at}.items())),
+    )
