@@ -65,7 +65,7 @@ def models_matching(expression: str) -> frozenset[str] | None:
     """Slugs of the models that the selector takes; None: it is not understood."""
     if len(expression) > _LONGEST or expression.count("(") > _DEEPEST:
         return None
-    return _any(" ".join(expression.split()))
+    return _any(expression)  # as it is: blanks in a text count, and those between words are in the forms
 
 
 def _any(text: str) -> frozenset[str] | None:

@@ -206,6 +206,8 @@ MEMORY = 'device.capacity["gpu.nvidia.com"].memory'
     [
         (f'{PRODUCT} == "NVIDIA H200"', {"h200"}),
         (f"{PRODUCT} == 'NVIDIA-H200'", set()),  # the label's form is not the driver's
+        (f'{PRODUCT} == "NVIDIA  H200"', set()),  # nor are two blanks one
+        (f'\n  {PRODUCT}\n    == "NVIDIA H200"\n  ||\t{PRODUCT}  ==  "NVIDIA B200"\n', {"h200", "b200"}),
         (f'{PRODUCT} in ["NVIDIA H200", "NVIDIA B200"]', {"h200", "b200"}),
         (f'{PRODUCT}.startsWith("Tesla")', {"tesla-v100"}),
         (f'{PRODUCT}.lowerAscii().matches("^.*a100.*$")', {"a100-40gb", "a100-80gb"}),
