@@ -14,6 +14,7 @@ from controller.cluster.requests import Warn
 from controller.cluster.wire import LabelledMeta, NodeSelectorTerms
 from controller.domain.kube import DeviceClaim, DeviceRequest
 
+DRIVER = "gpu.nvidia.com"
 MADE_FOR = "resource.kubernetes.io/pod-claim-name"
 
 
@@ -50,8 +51,18 @@ class _Spec(msgspec.Struct):
     devices: _Devices = msgspec.field(default_factory=_Devices)
 
 
+class _Result(msgspec.Struct):
+    driver: str = ""
+    adminAccess: bool | None = None
+
+
+class _Allocated(msgspec.Struct):
+    results: list[_Result] | None = None
+
+
 class _Allocation(msgspec.Struct):
     nodeSelector: NodeSelectorTerms | None = None
+    devices: _Allocated | None = None
 
 
 class _Status(msgspec.Struct):
@@ -86,6 +97,7 @@ def device_claim(found: ClaimWire, warn: Warn) -> DeviceClaim:
         constrained=bool(found.spec.devices.constraints),
         allocated=allocation is not None,
         node=_node(allocation),
+        devices=_held(allocation),
         deleting=meta.deletionTimestamp is not None,
     )
 
@@ -122,6 +134,13 @@ def _request(found: _Request) -> DeviceRequest:
         and all(selectors)
         and not (exactly.capacity or exactly.tolerations or found.firstAvailable),
     )
+
+
+def _held(allocation: _Allocation | None) -> int | None:
+    """The driver's devices that nobody else can have; adminAccess takes none from others."""
+    if allocation is None or allocation.devices is None or allocation.devices.results is None:
+        return None
+    return sum(each.driver == DRIVER and not each.adminAccess for each in allocation.devices.results)
 
 
 def _node(allocation: _Allocation | None) -> str:

@@ -162,7 +162,9 @@ def device_claim(found: DeviceClaim) -> Obj:
     made |= {"kind": "ResourceClaim", "spec": spec}
     if found.allocated:
         field = {"key": "metadata.name", "operator": "In", "values": [found.node]}
-        where = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}} if found.node else {}
+        where: Obj = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}} if found.node else {}
+        if found.devices is not None:
+            where["devices"] = {"results": [{"driver": devices.DRIVER}] * found.devices}
         made["status"] = {"allocation": where}
     return made
 

@@ -413,6 +413,7 @@ class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
     constrained: bool = False  # constraints between devices, which nobody here plans for
     allocated: bool = False
     node: str = ""  # where it is allocated, if that is one node
+    devices: int | None = None  # of NVIDIA's driver that were allocated to it alone; None: that is not told
     deleting: bool = False
 
     @property

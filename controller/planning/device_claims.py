@@ -7,6 +7,7 @@ a guess. The driver tells a product as the board's own name, with blanks, unlike
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
@@ -20,6 +21,8 @@ from controller.planning.device_selectors import models_matching
 from controller.planning.rights import DEVICE_CLAIMS, missing_right
 
 DEVICE_CLASS = "gpu.nvidia.com"
+_NEVER = math.inf
+_ALL = 1 << 20  # more than any machine has
 
 
 class Claims:
@@ -34,26 +37,32 @@ class Claims:
                 self._made.setdefault(claim.owner_uid, []).append(claim)
         self._users: dict[str, int] = {}
         for pod in snapshot.pods:
-            for each in pod.shape.device_claims if not pod.finished else ():
-                if each.claim:
-                    key = f"{pod.namespace}/{each.claim}"
-                    self._users[key] = self._users.get(key, 0) + 1
+            if pod.finished or not pod.shape.device_claims:
+                continue
+            for name in {each.claim for each in pod.shape.device_claims if each.claim}:
+                key = f"{pod.namespace}/{name}"
+                self._users[key] = self._users.get(key, 0) + 1
         self._unreadable = missing_right(snapshot, *DEVICE_CLAIMS)
         self.pools = _pools_with_claims(snapshot)
         self._shapes: dict[tuple[int, int, frozenset[str] | None], PodShape] = {}
 
     def of(self, pod: Pod) -> list[DeviceClaim] | None:
-        """Every claim of the pod, or the template that one will be made from; None: some are not to be seen."""
-        found = []
+        """Every claim of the pod, or the template that one will be made from; None: some are not to be seen.
+
+        A claim that it names twice, under two names of its own, is one all the same.
+        """
+        found: list[DeviceClaim] = []
         made = sorted(self._made.get(pod.uid, ()), key=lambda claim: claim.name)
         for each in pod.shape.device_claims:
             claim = self._claims.get(f"{pod.namespace}/{each.claim}") if each.claim else None
             if each.template:
-                mine = [one for one in made if one.name.startswith(f"{pod.name}-{each.name}-")]
+                mine = [one for one in made if one.owner_name == each.name]
+                mine = mine or [one for one in made if one.name.startswith(f"{pod.name}-{each.name}-")]
                 claim = mine[0] if mine else self._templates.get(f"{pod.namespace}/{each.template}")
             if claim is None:
                 return None
-            found.append(claim)
+            if claim.template or all(claim is not other for other in found):
+                found.append(claim)
         return found or None
 
     def busy(self, pod: Pod) -> bool:
@@ -103,14 +112,23 @@ class Claims:
             self._shapes[key] = _shape(pod.shape, gpus, models, self.pools)
         return msgspec.structs.replace(pod, shape=self._shapes[key])
 
-    def held(self, pod: Pod) -> int:
-        """GPUs that a pod on a node holds by claims."""
-        return sum(
-            request.count
-            for claim in self.of(pod) or ()
-            for request in claim.requests
-            if request.device_class == DEVICE_CLASS and not request.admin
-        )
+    def holdings(self, pods: Iterable[Pod]) -> dict[int, int]:
+        """By the position of each of these pods, all on one node, the GPUs that it holds by claims.
+
+        What several share is held once: by the one of them that is the last to go. One not seen may hold them all.
+        """
+        last: dict[str, tuple[float, int, int]] = {}
+        for position, pod in enumerate(pods):
+            going = _NEVER if pod.deleting_at is None else pod.deleting_at
+            claims = self.of(pod) if not pod.finished else []
+            for number, claim in enumerate([None] if claims is None else claims):
+                key = f"{position} {number}" if claim is None or claim.template else claim.key
+                one = (going, -position, _ALL if claim is None else _held(claim))
+                last[key] = max(last.get(key, one), one)
+        held: dict[int, int] = {}
+        for _, before, gpus in last.values():
+            held[-before] = held.get(-before, 0) + gpus
+        return held
 
     def _unsupported(self, claim: DeviceClaim, pod: Pod) -> str:
         if claim.deleting:
@@ -129,28 +147,41 @@ class Claims:
 
 def with_devices(snapshot: Snapshot, claims: Claims) -> Snapshot:
     """The same picture with devices counted as GPUs: on nodes without the plug-in, and of the pods there."""
+    if not any(pod.shape.has_claims for pod in snapshot.pods):
+        return snapshot
     machines = {m.name: m for m in snapshot.machines}
     served = set(claims.pools)
-    holders = {pod.node for pod in snapshot.pods if pod.node and pod.shape.has_claims and claims.held(pod)}
-    if not holders and not any(pod.shape.has_claims for pod in snapshot.pods):
-        return snapshot
     nodes = []
-    mine = set()
+    mine: dict[str, int] = {}
     for node in snapshot.nodes:
         machine = machines.get(node.name)
         if machine is not None and machine.pool in served and not node.allocatable.get(GPU):
-            mine.add(node.name)
+            mine[node.name] = machine.gpus
             if machine.gpus:
                 node = msgspec.structs.replace(node, allocatable={**node.allocatable, GPU: machine.gpus})
         nodes.append(node)
-    pods = []
-    for pod in snapshot.pods:
-        if pod.node in mine and pod.shape.has_claims and (gpus := claims.held(pod)):
-            there = pod.shape.requests.get(GPU, 0)
-            shape = msgspec.structs.replace(pod.shape, requests={**pod.shape.requests, GPU: there + gpus})
-            pod = msgspec.structs.replace(pod, shape=shape)
-        pods.append(pod)
+    holders: dict[str, list[int]] = {}
+    for number, pod in enumerate(snapshot.pods):
+        if pod.node in mine and pod.shape.has_claims:
+            holders.setdefault(pod.node, []).append(number)
+    pods = list(snapshot.pods)
+    for name, numbers in holders.items():
+        for position, gpus in claims.holdings(pods[number] for number in numbers).items():
+            pod = pods[numbers[position]]
+            there = pod.shape.requests.get(GPU, 0) + min(gpus, mine[name])
+            shape = msgspec.structs.replace(pod.shape, requests={**pod.shape.requests, GPU: there})
+            pods[numbers[position]] = msgspec.structs.replace(pod, shape=shape)
     return msgspec.structs.replace(snapshot, nodes=tuple(nodes), pods=tuple(pods))
+
+
+def _held(claim: DeviceClaim) -> int:
+    """How many GPUs a claim takes from others. What was allocated says it; what is asked for only of a plain request."""
+    if claim.devices is not None:
+        return claim.devices
+    asked = [request for request in claim.requests if not request.admin]
+    if any(not request.plain or request.device_class != DEVICE_CLASS for request in asked):
+        return _ALL
+    return sum(request.count for request in asked)
 
 
 def _pools_with_claims(snapshot: Snapshot) -> tuple[str, ...]:

@@ -318,7 +318,16 @@ def test_an_allocated_claim_knows_its_node_and_its_pod() -> None:
         "gpu",
     )
     anywhere = read(kinds.DEVICE_CLAIMS, status={"allocation": {"devices": {}}})
-    assert (anywhere.allocated, anywhere.node) == (True, "")
+    assert (anywhere.allocated, anywhere.node, anywhere.devices) == (True, "", None)
+
+
+def test_what_was_allocated_tells_how_many_gpus_a_claim_keeps_from_others() -> None:
+    ours, other = {"driver": "gpu.nvidia.com", "pool": "node-1"}, {"driver": "dra.net"}
+    results = [ours | {"device": "gpu-0"}, ours | {"device": "gpu-1"}, ours | {"adminAccess": True}, other]
+    for told, devices in ((results, 2), ([other], 0), ([], 0), (None, None)):
+        found = read(kinds.DEVICE_CLAIMS, status={"allocation": {"devices": {"results": told}}})
+        assert (found.allocated, found.devices) == (True, devices)
+    assert read(kinds.DEVICE_CLAIMS).devices is None
 
 
 def test_a_size_that_cannot_be_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -414,7 +423,8 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
         encode.device_claim,
         claim
         | st.builds(
-            kube.DeviceClaim, namespace=word, name=word, uid=word, allocated=st.just(True), node=text
+            kube.DeviceClaim, namespace=word, name=word, uid=word, allocated=st.just(True), node=text,
+            devices=st.none() | st.integers(0, 16),
         ),
     ),
     (

@@ -175,6 +175,80 @@ def test_gpus_that_are_held_by_claims_are_not_free_and_the_others_are() -> None:
         assert decided.pods["default/train"].code is code
 
 
+def beside(held: DeviceClaim | None, *runners: Any, gpus: int = 1) -> Reason:
+    """What a pod that asks for so many GPUs is told beside pods that hold this claim on a machine with two."""
+    there = machine("home-a100-aaaaaaaaaa", A2)
+    uses = (PodDeviceClaim(name="gpu", claim="held"),)
+    run = [claiming(f"r{n}", node=there.name, device_claims=uses, **more) for n, more in enumerate(runners)]
+    decided = plan(
+        serving(
+            offers=offers(A1, A2),
+            machines=(there,),
+            nodes=(node(there.name, 0, labels={"gpu-autoscaler/pool": "a100"}),),
+            pods=(claiming(), *run),
+            device_claims=(claim(gpus), held) if held else (claim(gpus),),
+        )
+    )
+    return decided.pods["default/train"].code
+
+
+@pytest.mark.parametrize(
+    ("requests", "devices", "code"),
+    [
+        ((DeviceRequest(device_class=GPUS, count=0, plain=False),), None, Reason.LAUNCHING),  # all of them
+        ((DeviceRequest(plain=False),), None, Reason.LAUNCHING),  # alternatives
+        ((DeviceRequest(device_class="vfio.gpu.nvidia.com", count=2),), None, Reason.LAUNCHING),
+        ((DeviceRequest(device_class=GPUS, admin=True, count=0, plain=False),), None, Reason.FITS_NOW),
+        ((DeviceRequest(device_class=GPUS),), None, Reason.FITS_NOW),
+        ((DeviceRequest(plain=False),), 1, Reason.FITS_NOW),
+        ((DeviceRequest(plain=False),), 2, Reason.LAUNCHING),
+        ((DeviceRequest(device_class="nic.example.com"),), 0, Reason.FITS_NOW),
+    ],
+)
+def test_a_held_claim_takes_what_was_allocated_and_where_that_is_not_told_all_that_it_may_have(
+    requests: tuple[DeviceRequest, ...], devices: int | None, code: Reason
+) -> None:
+    held = claim(name="held", allocated=True, node="home-a100-aaaaaaaaaa", requests=requests, devices=devices)
+    assert beside(held, {}) is code
+
+
+def test_a_held_claim_that_is_not_to_be_seen_may_take_the_whole_machine() -> None:
+    assert beside(None, {}) is Reason.LAUNCHING
+
+
+def test_a_claim_that_several_running_pods_share_takes_its_gpus_once() -> None:
+    held = claim(name="held", allocated=True, node="home-a100-aaaaaaaaaa")
+    assert beside(held, {}, {}) is Reason.FITS_NOW
+    assert beside(held, {}, {}, gpus=2) is Reason.LAUNCHING
+
+
+def test_a_shared_claim_is_free_when_the_last_pod_that_holds_it_is_gone() -> None:
+    held = claim(name="held", allocated=True, node="home-a100-aaaaaaaaaa")
+    going = {"deleting_at": NOW + 20}
+    for runners, code in (([going, going], Reason.GPUS_FREED_SOON), ([going, {}], Reason.LAUNCHING)):
+        for several in (runners, runners[::-1]):
+            assert beside(held, *several, gpus=2) is code
+
+
+def test_a_claim_that_a_pod_names_twice_is_one_and_shared_with_nobody() -> None:
+    twice = (PodDeviceClaim(name="a", claim="gpu"), PodDeviceClaim(name="b", claim="gpu"))
+    decided = plan(
+        serving(offers=offers(A1, A2), pods=(claiming(device_claims=twice),), device_claims=(claim(),))
+    )
+    assert bought(decided) == ["1A100.22V"]
+
+
+def test_a_template_that_a_pod_names_twice_makes_two_claims() -> None:
+    twice = (PodDeviceClaim(name="a", template="gpu"), PodDeviceClaim(name="a-b", template="gpu"))
+    pods = (claiming(device_claims=twice),)
+    template = claim(template=True)
+    assert bought(plan(serving(offers=offers(A1, A2), pods=pods, device_claims=(template,)))) == ["2A100.44V"]
+    made = [claim(name=f"train-{name}-x", owner_uid="uid-train", owner_name=name) for name in ("a", "a-b")]
+    for both in (made, made[::-1]):
+        decided = plan(serving(offers=offers(A1, A2), pods=pods, device_claims=(*both, template)))
+        assert bought(decided) == ["2A100.44V"]
+
+
 @pytest.mark.parametrize(
     ("claims", "busy"),
     [
