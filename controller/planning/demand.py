@@ -1,7 +1,7 @@
 """Which waiting pods are demand for GPUs, and why the others are not.
 
 Only the scheduler's own "Unschedulable" makes demand: a pod that it has not judged yet, that is gated,
-terminating, or nominated onto a node by preemption needs nothing from us. A Job whose pods are still
+terminating, or nominated onto a node by the scheduler needs nothing from us. A Job whose pods are still
 being created is waited for, so that its pods are planned together.
 """
 
@@ -140,7 +140,7 @@ def _not_yet_demand(pod: Pod, sibling_waits: bool) -> str:
     if pod.gated:
         return "the pod is held back by its scheduling gates"
     if pod.nominated:
-        return f"the scheduler makes place for it on node {pod.nominated} by preemption"
+        return f"the scheduler has chosen node {pod.nominated} for it, and holds a place for it there"
     if pod.unschedulable_since is None and not sibling_waits:
         return "the scheduler has not called it unschedulable"
     return ""

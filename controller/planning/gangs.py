@@ -150,13 +150,13 @@ def find(snapshot: Snapshot) -> dict[str, Members]:
 
 
 def located(gang: Members, nodes: Mapping[str, Node], bought: Mapping[str, str]) -> str | None:
-    """The one location of the members that have a node; None if there is none yet, or more than one.
+    """The one location of the members that have a node, or a place on it; None if there is none yet, or more than one.
 
     Nodes that tell none, as at home, are one: "". `bought`: by Node, the location that is known without its labels.
     """
     places = set()
     for pod in gang.there:
-        node = nodes.get(pod.node)
+        node = nodes.get(pod.node or pod.nominated)
         if node is not None:
             told = node.labels.get(names.LABEL_LOCATION) or node.labels.get(names.LABEL_ZONE, "")
             places.add(told or bought.get(node.name, ""))

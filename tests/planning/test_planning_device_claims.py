@@ -179,7 +179,8 @@ def beside(held: DeviceClaim | None, *runners: Any, gpus: int = 1) -> Reason:
     """What a pod that asks for so many GPUs is told beside pods that hold this claim on a machine with two."""
     there = machine("home-a100-aaaaaaaaaa", A2)
     uses = (PodDeviceClaim(name="gpu", claim="held"),)
-    run = [claiming(f"r{n}", node=there.name, device_claims=uses, **more) for n, more in enumerate(runners)]
+    on_it: dict[str, Any] = {"node": there.name, "device_claims": uses}
+    run = [claiming(f"r{n}", **(on_it | more)) for n, more in enumerate(runners)]
     decided = plan(
         serving(
             offers=offers(A1, A2),
@@ -220,6 +221,12 @@ def test_a_claim_that_several_running_pods_share_takes_its_gpus_once() -> None:
     held = claim(name="held", allocated=True, node="home-a100-aaaaaaaaaa")
     assert beside(held, {}, {}) is Reason.FITS_NOW
     assert beside(held, {}, {}, gpus=2) is Reason.LAUNCHING
+
+
+def test_a_claim_of_a_pod_that_is_about_to_be_bound_takes_its_gpus() -> None:
+    there = "home-a100-aaaaaaaaaa"
+    held = claim(name="held", allocated=True, node=there, devices=2)
+    assert beside(held, {"node": "", "phase": "Pending", "nominated": there}) is Reason.LAUNCHING
 
 
 def test_a_shared_claim_is_free_when_the_last_pod_that_holds_it_is_gone() -> None:
