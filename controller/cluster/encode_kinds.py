@@ -119,7 +119,8 @@ def limit_range(found: LimitRange) -> Obj:
 def pod_group(found: PodGroup) -> Obj:
     spec: Obj = {"minMember": found.min_member}
     if found.system == groups.NATIVE:
-        spec = {"schedulingPolicy": {"gang": {"minCount": found.min_member}}}
+        least = found.min_member
+        spec = {"schedulingPolicy": {"gang": {"minCount": least}} if least else {"basic": {}}}
     if found.system == groups.WORKLOAD:
         spec = {
             "podGroups": [

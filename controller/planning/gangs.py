@@ -177,6 +177,8 @@ def _measure(gang: Members, groups: Mapping[tuple[str, str, str], PodGroup], job
             group = groups.get((gang.system, gang.namespace, name))
             if group is not None:
                 gang.size, gang.quota = group.min_member, group.waits_for_quota
+                # Kubernetes' policy `basic`, and to every scheduler a minimum that is left out or 0.
+                gang.one_by_one = not (gang.size or gang.quota)
             elif any(pod.shape.labels.get(names.COSCHEDULING_OLD_SIZE) for pod in gang.pods):
                 _agree(gang, names.COSCHEDULING_OLD_SIZE, _alive(gang), annotations=False)
             else:
