@@ -135,7 +135,7 @@ class PoolSetting(Section):
     )
     feature_discovery: Flag = Field(
         True,
-        description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
+        description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them. With `resource_claims: always` only nvidia.com/gpu.present is expected: feature discovery does not run beside the DRA driver.",
     )
     expire_after: Lifetime | None = Field(
         None,
