@@ -10,6 +10,7 @@ from controller.cluster.stamps import stamp
 from controller.domain.kube import (
     CsiNode,
     DeviceClaim,
+    DeviceClass,
     DeviceRequest,
     LimitRange,
     Namespace,
@@ -170,12 +171,25 @@ def device_claim(found: DeviceClaim) -> Obj:
     return made
 
 
+def device_class(found: DeviceClass) -> Obj:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": meta_of(found, created=found.created),
+        "spec": filled(extendedResourceName=found.extended, selectors=_selectors(found.selectors)),
+    }
+
+
+def _selectors(texts: tuple[str, ...]) -> list[Obj]:
+    return [{"cel": {"expression": each}} for each in texts]
+
+
 def _request(position: int, found: DeviceRequest) -> Obj:
     name = f"request-{position}"
     if not found.device_class:
         return {"name": name, "firstAvailable": [{}]}
     exactly: Obj = {"deviceClassName": found.device_class} | filled(
-        selectors=[{"cel": {"expression": each}} for each in found.selectors], adminAccess=found.admin
+        selectors=_selectors(found.selectors), adminAccess=found.admin
     )
     if found.count:
         exactly |= {"allocationMode": "ExactCount", "count": found.count}

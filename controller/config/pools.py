@@ -143,7 +143,7 @@ class PoolSetting(Section):
     )
     resource_claims: Literal["never", "always"] = Field(
         "never",
-        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there.",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there. Pods that ask for nvidia.com/gpu itself get no machine of it unless a DeviceClass maps that name.",
     )
     strategy: Literal["", "smallest", "cheapest", "priority"] = Field(
         "",

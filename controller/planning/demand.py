@@ -102,14 +102,14 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         elif shared and not whole:
             sharing.append(pod)
         elif not shape.has_claims:
-            found.pods.append(pod)
+            found.pods.append(claims.by_name(pod) if claims.pools else pod)
         elif isinstance(asked := claims.as_gpus(pod), Explanation):
             found.told[pod.key] = asked
         else:
             found.pods.append(asked)
     if sharing:
         shares = fractions.whole_gpus(snapshot, sharing, gang_of)
-        found.pods += shares.pods
+        found.pods += [claims.by_name(pod) for pod in shares.pods] if claims.pools else shares.pods
         found.told |= shares.told
         found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)

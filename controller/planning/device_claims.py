@@ -13,16 +13,30 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from controller.domain import names
-from controller.domain.kube import DeviceClaim, DeviceRequest, NodeTerm, Pod, PodShape, Requirement
+from controller.domain.kube import (
+    DeviceClaim,
+    DeviceClass,
+    DeviceRequest,
+    NodeTerm,
+    Pod,
+    PodShape,
+    Requirement,
+)
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import GPU
-from controller.planning.device_selectors import models_matching
-from controller.planning.rights import DEVICE_CLAIMS, missing_right
+from controller.planning.device_selectors import EVERY, models_matching
+from controller.planning.rights import DEVICE_CLAIMS, DEVICE_CLASSES, missing_right
 
 DEVICE_CLASS = "gpu.nvidia.com"
+_NVIDIA = "nvidia.com/"
 _NEVER = math.inf
 _ALL = 1 << 20  # more than any machine has
+
+
+def kept_off(snapshot: Snapshot) -> Requirement:
+    """What a pod that asks for GPUs by name asks for besides: no device plug-in runs where claims are served."""
+    return Requirement(names.LABEL_POOL, "NotIn", _pools_with_claims(snapshot))
 
 
 class Claims:
@@ -45,6 +59,9 @@ class Claims:
         self._unreadable = missing_right(snapshot, *DEVICE_CLAIMS)
         self.pools = _pools_with_claims(snapshot)
         self._shapes: dict[tuple[int, int, frozenset[str] | None], PodShape] = {}
+        self.mapped = _mapped(snapshot) if self.pools else frozenset[str]()
+        self._off = kept_off(snapshot)
+        self._plain: dict[int, PodShape] = {}
 
     def of(self, pod: Pod) -> list[DeviceClaim] | None:
         """Every claim of the pod, or the template that one will be made from; None: some are not to be seen.
@@ -112,6 +129,19 @@ class Claims:
             self._shapes[key] = _shape(pod.shape, gpus, models, self.pools)
         return msgspec.structs.replace(pod, shape=self._shapes[key])
 
+    def by_name(self, pod: Pod) -> Pod:
+        """A pod without claims, kept off the machines that serve these where it asks for what only a plug-in offers."""
+        shape = self._plain.get(id(pod.shape))
+        if shape is None:
+            shape = pod.shape
+            if any(
+                units and name.startswith(_NVIDIA) and name not in self.mapped
+                for name, units in shape.requests.items()
+            ):
+                shape = _within(shape, self._off)
+            self._plain[id(pod.shape)] = shape
+        return pod if shape is pod.shape else msgspec.structs.replace(pod, shape=shape)
+
     def holdings(self, pods: Iterable[Pod]) -> dict[int, int]:
         """By the position of each of these pods, all on one node, the GPUs that it holds by claims.
 
@@ -145,9 +175,21 @@ class Claims:
         return ""
 
 
+def no_plug_in(snapshot: Snapshot, shape: PodShape, pool: str) -> Explanation:
+    """Why a pod that asks for GPUs by name gets no machine of a pool that serves claims."""
+    asked = sorted(name for name, units in shape.requests.items() if units and name.startswith(_NVIDIA))
+    return _no(
+        f"the pod asks for {' and '.join(asked)}, and machines of pool {pool} serve GPUs by resource claims only: "
+        + (
+            missing_right(snapshot, DEVICE_CLASSES)
+            or "no DeviceClass says extendedResourceName for it, so claim them, or add a pool with the device plug-in"
+        )
+    )
+
+
 def with_devices(snapshot: Snapshot, claims: Claims) -> Snapshot:
     """The same picture with devices counted as GPUs: on nodes without the plug-in, and of the pods there."""
-    if not any(pod.shape.has_claims for pod in snapshot.pods):
+    if not (claims.mapped or any(pod.shape.has_claims for pod in snapshot.pods)):
         return snapshot
     machines = {m.name: m for m in snapshot.machines}
     served = set(claims.pools)
@@ -189,6 +231,21 @@ def _pools_with_claims(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(sorted(pool.name for pool in snapshot.policy.pools if pool.resource_claims == "always"))
 
 
+def _mapped(snapshot: Snapshot) -> frozenset[str]:
+    """Resources that a DeviceClass gives whole GPUs of any model for, so that no plug-in is needed.
+
+    Of two classes for one name the scheduler takes the newer. One that takes some GPUs only is not planned for.
+    """
+    found: dict[str, DeviceClass] = {}
+    for each in sorted(snapshot.device_classes, key=lambda one: (-one.created, one.name)):
+        found.setdefault(each.extended, each)
+    return frozenset(
+        name
+        for name, each in found.items()
+        if name and all(models_matching(text) == EVERY for text in each.selectors)
+    )
+
+
 def _odd(request: DeviceRequest) -> str:
     if request.admin:
         return "asks for adminAccess, which needs no machine of its own"
@@ -205,14 +262,16 @@ def _shape(shape: PodShape, gpus: int, models: Collection[str] | None, pools: Se
     extra = [Requirement(names.LABEL_POOL, "In", tuple(pools))]
     if models is not None:
         extra.append(Requirement(names.LABEL_GPU, "In", tuple(sorted(models))))
+    return msgspec.structs.replace(_within(shape, *extra), requests={**shape.requests, GPU: gpus})
+
+
+def _within(shape: PodShape, *extra: Requirement) -> PodShape:
+    """The same on nodes of this kind only."""
     terms: Iterable[NodeTerm] = shape.required_terms if shape.required_terms is not None else (NodeTerm(),)
     if shape.required_terms is not None:  # an empty term selects nothing, and must not begin to
         terms = [term for term in terms if term.labels or term.fields]
-    return msgspec.structs.replace(
-        shape,
-        requests={**shape.requests, GPU: gpus},
-        required_terms=tuple(msgspec.structs.replace(term, labels=(*term.labels, *extra)) for term in terms),
-    )
+    terms = tuple(msgspec.structs.replace(term, labels=(*term.labels, *extra)) for term in terms)
+    return msgspec.structs.replace(shape, required_terms=terms)
 
 
 def _no(words: str) -> Explanation:
