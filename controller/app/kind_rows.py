@@ -22,6 +22,7 @@ def kind_rows(snapshot: Snapshot) -> dict[str, list[dict[str, Any]]]:
         "podgroups": [encode.pod_group(found) for found in snapshot.pod_groups],
         "resourceclaims": [encode.device_claim(found) for found in claims if not found.template],
         "resourceclaimtemplates": [encode.device_claim(found) for found in claims if found.template],
+        "deviceclasses": [encode.device_class(found) for found in snapshot.device_classes],
     }
 
 

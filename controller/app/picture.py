@@ -79,6 +79,7 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
             sorted(view.pod_groups(), key=lambda found: (found.namespace, found.name, found.system))
         ),
         device_claims=tuple(sorted(view.device_claims(), key=lambda found: (found.template, found.key))),
+        device_classes=tuple(sorted(view.device_classes(), key=lambda found: found.name)),
         unreadable=view.unreadable(),
         machines=machines,
         surplus=fleet.second_machines(),

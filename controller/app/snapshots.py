@@ -55,15 +55,13 @@ T = TypeVar("T")
 K = TypeVar("K", bound=msgspec.Struct)
 
 # Kubernetes objects that are not looked at; a snapshot that carries them is no mistake.
-NOT_LOOKED_AT = frozenset(
-    {"currency", "priorityclasses", "runtimeclasses", "deviceclasses", "resourceslices"}
-)
+NOT_LOOKED_AT = frozenset({"currency", "priorityclasses", "runtimeclasses", "resourceslices"})
 
 KEYS = frozenset(
     {
         "now", "settings", "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces",
         "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "limitranges", "podgroups",
-        "resourceclaims", "resourceclaimtemplates", "machines", "offers", "refusals", "observed", "launches",
+        "resourceclaims", "resourceclaimtemplates", "deviceclasses", "machines", "offers", "refusals", "observed", "launches",
         "scripts_free", "spent_this_month", "unreadable", "pause", "retire", "disappointed", "given_up", "tried", "in_vain",
         "own", "surplus",
     }
@@ -152,6 +150,7 @@ def from_json(data: Any) -> tuple[Snapshot, Settings]:
         pod_groups=_kind(data, kinds.ANY_POD_GROUP, decoder),
         device_claims=_kind(data, kinds.DEVICE_CLAIMS, decoder)
         + _kind(data, kinds.DEVICE_CLAIM_TEMPLATES, decoder),
+        device_classes=_kind(data, kinds.DEVICE_CLASSES, decoder),
         unreadable=tuple(sorted(_each(data, "unreadable", lambda name: words("", name)))),
         machines=tuple(filled_in(found, offers) for found in machines),
         surplus=tuple(

@@ -1,4 +1,4 @@
-"""Claims for devices (DRA, resource.k8s.io/v1) and the templates that claims are made from.
+"""Claims for devices (DRA, resource.k8s.io/v1), the templates that claims are made from, and the classes of devices.
 
 Only a request for an exact count of one class is plain; alternatives, "all", capacities and tolerations
 are kept as the mere fact that there is more, because nothing is bought for them by guess.
@@ -10,10 +10,12 @@ import sys
 
 import msgspec
 
+from controller.cluster import stamps
 from controller.cluster.requests import Warn
 from controller.cluster.wire import LabelledMeta, NodeSelectorTerms
-from controller.domain.kube import DeviceClaim, DeviceRequest
+from controller.domain.kube import DeviceClaim, DeviceClass, DeviceRequest
 
+DRIVER = "gpu.nvidia.com"
 MADE_FOR = "resource.kubernetes.io/pod-claim-name"
 
 
@@ -50,12 +52,32 @@ class _Spec(msgspec.Struct):
     devices: _Devices = msgspec.field(default_factory=_Devices)
 
 
+class _Result(msgspec.Struct):
+    driver: str = ""
+    adminAccess: bool | None = None
+
+
+class _Allocated(msgspec.Struct):
+    results: list[_Result] | None = None
+
+
 class _Allocation(msgspec.Struct):
     nodeSelector: NodeSelectorTerms | None = None
+    devices: _Allocated | None = None
 
 
 class _Status(msgspec.Struct):
     allocation: _Allocation | None = None
+
+
+class _ClassSpec(msgspec.Struct):
+    extendedResourceName: str | None = None
+    selectors: list[_Selector] | None = None
+
+
+class ClassWire(msgspec.Struct):
+    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
+    spec: _ClassSpec = msgspec.field(default_factory=_ClassSpec)
 
 
 class ClaimWire(msgspec.Struct):
@@ -86,6 +108,7 @@ def device_claim(found: ClaimWire, warn: Warn) -> DeviceClaim:
         constrained=bool(found.spec.devices.constraints),
         allocated=allocation is not None,
         node=_node(allocation),
+        devices=_held(allocation),
         deleting=meta.deletionTimestamp is not None,
     )
 
@@ -103,6 +126,25 @@ def device_claim_template(found: TemplateWire, warn: Warn) -> DeviceClaim:
     )
 
 
+def device_class(found: ClassWire, warn: Warn) -> DeviceClass:
+    meta, created = found.metadata, 0.0
+    try:
+        created = stamps.parse(meta.creationTimestamp) if meta.creationTimestamp else 0.0
+    except (ValueError, OverflowError) as error:
+        warn("metadata.creationTimestamp", str(error))
+    return DeviceClass(
+        name=meta.name,
+        uid=meta.uid,
+        extended=found.spec.extendedResourceName or "",
+        selectors=_texts(found.spec.selectors),
+        created=created,
+    )
+
+
+def _texts(selectors: list[_Selector] | None) -> tuple[str, ...]:
+    return tuple(each.cel.expression if each.cel else "" for each in selectors or ())
+
+
 def _requests(spec: _Spec) -> tuple[DeviceRequest, ...]:
     return tuple(_request(each) for each in spec.devices.requests or ())
 
@@ -111,17 +153,24 @@ def _request(found: _Request) -> DeviceRequest:
     exactly = found.exactly
     if exactly is None:
         return DeviceRequest(plain=False)
-    selectors = [each.cel.expression if each.cel else "" for each in exactly.selectors or ()]
+    selectors = _texts(exactly.selectors)
     counted = exactly.allocationMode in (None, "", "ExactCount")
     return DeviceRequest(
         device_class=sys.intern(exactly.deviceClassName),
         count=(1 if exactly.count is None else exactly.count) if counted else 0,
-        selectors=tuple(selectors),
+        selectors=selectors,
         admin=bool(exactly.adminAccess),
         plain=counted
         and all(selectors)
         and not (exactly.capacity or exactly.tolerations or found.firstAvailable),
     )
+
+
+def _held(allocation: _Allocation | None) -> int | None:
+    """The driver's devices that nobody else can have; adminAccess takes none from others."""
+    if allocation is None or allocation.devices is None or allocation.devices.results is None:
+        return None
+    return sum(each.driver == DRIVER and not each.adminAccess for each in allocation.devices.results)
 
 
 def _node(allocation: _Allocation | None) -> str:

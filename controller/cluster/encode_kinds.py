@@ -10,6 +10,7 @@ from controller.cluster.stamps import stamp
 from controller.domain.kube import (
     CsiNode,
     DeviceClaim,
+    DeviceClass,
     DeviceRequest,
     LimitRange,
     Namespace,
@@ -119,7 +120,8 @@ def limit_range(found: LimitRange) -> Obj:
 def pod_group(found: PodGroup) -> Obj:
     spec: Obj = {"minMember": found.min_member}
     if found.system == groups.NATIVE:
-        spec = {"schedulingPolicy": {"gang": {"minCount": found.min_member}}}
+        least = found.min_member
+        spec = {"schedulingPolicy": {"gang": {"minCount": least}} if least else {"basic": {}}}
     if found.system == groups.WORKLOAD:
         spec = {
             "podGroups": [
@@ -162,9 +164,24 @@ def device_claim(found: DeviceClaim) -> Obj:
     made |= {"kind": "ResourceClaim", "spec": spec}
     if found.allocated:
         field = {"key": "metadata.name", "operator": "In", "values": [found.node]}
-        where = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}} if found.node else {}
+        where: Obj = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}} if found.node else {}
+        if found.devices is not None:
+            where["devices"] = {"results": [{"driver": devices.DRIVER}] * found.devices}
         made["status"] = {"allocation": where}
     return made
+
+
+def device_class(found: DeviceClass) -> Obj:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": meta_of(found, created=found.created),
+        "spec": filled(extendedResourceName=found.extended, selectors=_selectors(found.selectors)),
+    }
+
+
+def _selectors(texts: tuple[str, ...]) -> list[Obj]:
+    return [{"cel": {"expression": each}} for each in texts]
 
 
 def _request(position: int, found: DeviceRequest) -> Obj:
@@ -172,7 +189,7 @@ def _request(position: int, found: DeviceRequest) -> Obj:
     if not found.device_class:
         return {"name": name, "firstAvailable": [{}]}
     exactly: Obj = {"deviceClassName": found.device_class} | filled(
-        selectors=[{"cel": {"expression": each}} for each in found.selectors], adminAccess=found.admin
+        selectors=_selectors(found.selectors), adminAccess=found.admin
     )
     if found.count:
         exactly |= {"allocationMode": "ExactCount", "count": found.count}

@@ -19,6 +19,7 @@ from controller.cluster.wire import LabelledMeta, interned
 from controller.domain.kube import (
     CsiNode,
     DeviceClaim,
+    DeviceClass,
     LimitRange,
     Namespace,
     PodGroup,
@@ -135,6 +136,9 @@ DEVICE_CLAIM_TEMPLATES: Kind[DeviceClaim] = Kind(
     "resource claim template", "resourceclaimtemplates", _DEVICES, _decoder(devices.TemplateWire),
     devices.device_claim_template, True,
 )  # fmt: skip
+DEVICE_CLASSES: Kind[DeviceClass] = Kind(
+    "device class", "deviceclasses", _DEVICES, _decoder(devices.ClassWire), devices.device_class, True, False
+)
 
 
 def _pod_groups(api: str) -> Kind[PodGroup]:
@@ -163,4 +167,6 @@ ANY_POD_GROUP = _pod_groups("")  # each says itself what it is, as in a file
 ALWAYS: tuple[Kind[Any], ...] = (
     NAMESPACES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES, LIMIT_RANGES
 )  # fmt: skip
-OPTIONAL: tuple[Kind[Any], ...] = (*POD_GROUPS, WORKLOADS, DEVICE_CLAIMS, DEVICE_CLAIM_TEMPLATES)
+OPTIONAL: tuple[Kind[Any], ...] = (
+    *POD_GROUPS, WORKLOADS, DEVICE_CLAIMS, DEVICE_CLAIM_TEMPLATES, DEVICE_CLASSES
+)  # fmt: skip

@@ -11,6 +11,7 @@ from controller.domain.kube import (
     CsiNode,
     DaemonSet,
     DeviceClaim,
+    DeviceClass,
     DisruptionBudget,
     Job,
     LimitRange,
@@ -130,6 +131,8 @@ class View(Protocol):
     def pod_groups(self) -> tuple[PodGroup, ...]: ...
 
     def device_claims(self) -> tuple[DeviceClaim, ...]: ...
+
+    def device_classes(self) -> tuple[DeviceClass, ...]: ...
 
     def unreadable(self) -> tuple[str, ...]:
         """Optional kinds that the cluster has and that may not be read."""

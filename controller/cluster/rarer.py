@@ -9,6 +9,7 @@ from controller.cluster.kinds import Kind
 from controller.domain.kube import (
     CsiNode,
     DeviceClaim,
+    DeviceClass,
     LimitRange,
     Namespace,
     PodGroup,
@@ -25,6 +26,7 @@ MATTERS = {
     "podgroups": Matter.DEMAND,
     "workloads": Matter.DEMAND,
     "resourceclaims": Matter.CAPACITY,
+    "deviceclasses": Matter.DEMAND,
 }
 
 
@@ -112,6 +114,9 @@ class Rarer:
     def device_claims(self) -> tuple[DeviceClaim, ...]:
         """Resource claims and the templates that they are made from."""
         return self._every_optional("resourceclaims") + self._every_optional("resourceclaimtemplates")
+
+    def device_classes(self) -> tuple[DeviceClass, ...]:
+        return self._every_optional("deviceclasses")
 
     def _every(self, kind: str) -> tuple[Any, ...]:
         return self._kept[kind].every()

@@ -135,7 +135,7 @@ class PoolSetting(Section):
     )
     feature_discovery: Flag = Field(
         True,
-        description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them.",
+        description="Whether NVIDIA's labels (nvidia.com/gpu.product …) appear on its nodes; true, as the GPU operator and the device plug-in's chart bring them. With `resource_claims: always` only nvidia.com/gpu.present is expected: feature discovery does not run beside the DRA driver.",
     )
     expire_after: Lifetime | None = Field(
         None,
@@ -143,7 +143,7 @@ class PoolSetting(Section):
     )
     resource_claims: Literal["never", "always"] = Field(
         "never",
-        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there.",
+        description="Whether its GPUs are had by resource claims (NVIDIA's DRA driver). With always its machines are usable as soon as their Nodes are Ready, as no GPUs of the device plug-in are waited for; never, because nothing shows beforehand that the driver runs there. Pods that ask for nvidia.com/gpu itself get no machine of it unless a DeviceClass maps that name.",
     )
     strategy: Literal["", "smallest", "cheapest", "priority"] = Field(
         "",

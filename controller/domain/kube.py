@@ -390,6 +390,16 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_quota: str = ""  # the words of a condition that says so
 
 
+class DeviceClass(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of device; pods that ask for `extended` as for a resource of a device plug-in get one of it, too."""
+
+    name: str
+    uid: str = ""
+    extended: str = ""  # extendedResourceName; "": none
+    selectors: tuple[str, ...] = ()  # CEL
+    created: float = 0.0  # of several for one name the newest counts
+
+
 class DeviceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request of a resource claim. `plain`: an exact count, of a class, with nothing else that could matter."""
 
@@ -413,6 +423,7 @@ class DeviceClaim(msgspec.Struct, frozen=True, kw_only=True):
     constrained: bool = False  # constraints between devices, which nobody here plans for
     allocated: bool = False
     node: str = ""  # where it is allocated, if that is one node
+    devices: int | None = None  # of NVIDIA's driver that were allocated to it alone; None: that is not told
     deleting: bool = False
 
     @property

@@ -12,6 +12,7 @@ from controller.domain.kube import (
     CsiNode,
     DaemonSet,
     DeviceClaim,
+    DeviceClass,
     DisruptionBudget,
     Job,
     LimitRange,
@@ -85,6 +86,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     limit_ranges: tuple[LimitRange, ...] = ()
     pod_groups: tuple[PodGroup, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
+    device_classes: tuple[DeviceClass, ...] = ()
     unreadable: tuple[str, ...] = ()  # optional kinds that the cluster has and that may not be read
     machines: tuple[Machine, ...] = ()
     # Second instances of one order, which nobody works with: each costs like a machine until it is gone.

@@ -119,7 +119,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.RESOURCES: "No machine that the pools may buy has the CPU, memory or other resources beside the GPUs.",
     Reason.GANG_INCOMPLETE: "The pod's gang cannot be completed, so nothing is bought for it.",
     Reason.QUOTA_BLOCKED: "A queueing system holds the pod back until its queue has quota; a machine would not help.",
-    Reason.DRA_UNSUPPORTED: "The pod's resource claims are of a form that is not planned for.",
+    Reason.DRA_UNSUPPORTED: "The pod's resource claims are of a form that is not planned for, or it asks for GPUs by name where claims alone are served.",
     Reason.LIMIT_GPUS: "A limit on the number of GPUs is reached.",
     Reason.LIMIT_MACHINES: "A limit on the number of machines is reached.",
     Reason.LIMIT_PRICE: "A limit on the price is reached.",

@@ -1,7 +1,7 @@
 """Which waiting pods are demand for GPUs, and why the others are not.
 
 Only the scheduler's own "Unschedulable" makes demand: a pod that it has not judged yet, that is gated,
-terminating, or nominated onto a node by preemption needs nothing from us. A Job whose pods are still
+terminating, or nominated onto a node by the scheduler needs nothing from us. A Job whose pods are still
 being created is waited for, so that its pods are planned together.
 """
 
@@ -102,14 +102,14 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         elif shared and not whole:
             sharing.append(pod)
         elif not shape.has_claims:
-            found.pods.append(pod)
+            found.pods.append(claims.by_name(pod) if claims.pools else pod)
         elif isinstance(asked := claims.as_gpus(pod), Explanation):
             found.told[pod.key] = asked
         else:
             found.pods.append(asked)
     if sharing:
         shares = fractions.whole_gpus(snapshot, sharing, gang_of)
-        found.pods += shares.pods
+        found.pods += [claims.by_name(pod) for pod in shares.pods] if claims.pools else shares.pods
         found.told |= shares.told
         found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
@@ -140,7 +140,7 @@ def _not_yet_demand(pod: Pod, sibling_waits: bool) -> str:
     if pod.gated:
         return "the pod is held back by its scheduling gates"
     if pod.nominated:
-        return f"the scheduler makes place for it on node {pod.nominated} by preemption"
+        return f"the scheduler has chosen node {pod.nominated} for it, and holds a place for it there"
     if pod.unschedulable_since is None and not sibling_waits:
         return "the scheduler has not called it unschedulable"
     return ""

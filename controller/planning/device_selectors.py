@@ -28,6 +28,7 @@ PRODUCTS: Mapping[str, str] = {
     "rtx-6000-ada": "NVIDIA RTX 6000 Ada Generation",
     "rtx-pro-6000": "NVIDIA RTX PRO 6000 Blackwell Server Edition",
 }
+EVERY = frozenset(PRODUCTS)
 _LONGEST = 2000
 _DEEPEST = 50  # brackets
 _TEXT = r"""("[^"\\]*"|'[^'\\]*')"""
@@ -65,7 +66,7 @@ def models_matching(expression: str) -> frozenset[str] | None:
     """Slugs of the models that the selector takes; None: it is not understood."""
     if len(expression) > _LONGEST or expression.count("(") > _DEEPEST:
         return None
-    return _any(" ".join(expression.split()))
+    return _any(expression)  # as it is: blanks in a text count, and those between words are in the forms
 
 
 def _any(text: str) -> frozenset[str] | None:
@@ -77,7 +78,7 @@ def _any(text: str) -> frozenset[str] | None:
 def _all(text: str) -> frozenset[str] | None:
     parts = [_one(part) for part in _split(text, "&&")]
     known = [part for part in parts if part is not None]
-    return frozenset(PRODUCTS).intersection(*known) if len(known) == len(parts) else None
+    return EVERY.intersection(*known) if len(known) == len(parts) else None
 
 
 def _one(text: str) -> frozenset[str] | None:
@@ -85,11 +86,11 @@ def _one(text: str) -> frozenset[str] | None:
     if text.startswith("(") and _closes(text) == len(text) - 1:
         return _any(text[1:-1])
     if any(form.fullmatch(text) for form in _TRUE):
-        return frozenset(PRODUCTS)
+        return EVERY
     if found := _IS.fullmatch(text):
         lower, operator, value = found.groups()
         same = _products(lower, lambda name: name == value[1:-1])
-        return same if operator == "==" else frozenset(PRODUCTS) - same
+        return same if operator == "==" else EVERY - same
     if found := _IN.fullmatch(text):
         values = {quoted[1:-1] for quoted in re.findall(_TEXT, found[2])}
         return _products(found[1], lambda name: name in values)

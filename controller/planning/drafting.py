@@ -31,6 +31,7 @@ from controller.planning.limits import Tally
 from controller.planning.locations import Place, Tried, in_one_location
 from controller.planning.minimum import TopUp, top_up
 from controller.planning.narrowing import Narrowed, Narrowing
+from controller.planning.nominated import with_nominated
 from controller.planning.own import any_own, as_if_on_the_way, only_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.picture import at_paid_prices, in_order
@@ -73,6 +74,7 @@ class Draft:
     )  # by pod, machines that did not take it, gang or not
     wakes: list[float] = field(default_factory=list)  # when those that wait for a pause may be bought for
     first: list[Launch] = field(default_factory=list)  # own machines, which come before all that is bought
+    placed: frozenset[str] = frozenset()  # pods that are on a node in this picture and not bound yet
 
     @property
     def hopeless(self) -> set[str]:
@@ -88,6 +90,7 @@ def draft(snapshot: Snapshot) -> Draft:
     snapshot = with_limit_ranges(with_default_spreads(snapshot))
     claims = Claims(snapshot)
     found = gather(snapshot, claims)
+    snapshot, placed = with_nominated(snapshot)
     snapshot = with_devices(snapshot, claims)
     first: list[Launch] = []
     if snapshot.policy.own_first and found.pods and any_own(snapshot.offers):
@@ -95,7 +98,7 @@ def draft(snapshot: Snapshot) -> Draft:
         first = [launch(room, "") for room in without.packing.rooms]
         snapshot = as_if_on_the_way(snapshot, first)
     made = _whole(snapshot, found)
-    made.first = first
+    made.first, made.placed = first, placed
     return made
 
 

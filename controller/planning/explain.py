@@ -18,6 +18,7 @@ from controller.domain.resources import Resources, fits, is_accelerator, missing
 from controller.planning.board import Board, Profile
 from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate
+from controller.planning.device_claims import kept_off, no_plug_in
 from controller.planning.fit import Ask, selected, unmet_selector, untolerated
 from controller.planning.limits import Tally
 from controller.planning.room import Room
@@ -215,6 +216,8 @@ def _words(question: Question, stage: int, candidate: Candidate, reached: Sequen
     shape, pool = ask.pod.shape, candidate.pool.name
     if stage == _SELECTOR:
         condition, key = unmet_selector(shape, room.name, room.labels)
+        if key == names.LABEL_POOL and condition == str(kept_off(question.snapshot)):
+            return no_plug_in(question.snapshot, shape, pool)
         if key in _NAMES:
             there = "a new machine has a name of its own, so none is bought for it"
         elif key in room.labels:

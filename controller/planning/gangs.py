@@ -150,13 +150,13 @@ def find(snapshot: Snapshot) -> dict[str, Members]:
 
 
 def located(gang: Members, nodes: Mapping[str, Node], bought: Mapping[str, str]) -> str | None:
-    """The one location of the members that have a node; None if there is none yet, or more than one.
+    """The one location of the members that have a node, or a place on it; None if there is none yet, or more than one.
 
     Nodes that tell none, as at home, are one: "". `bought`: by Node, the location that is known without its labels.
     """
     places = set()
     for pod in gang.there:
-        node = nodes.get(pod.node)
+        node = nodes.get(pod.node or pod.nominated)
         if node is not None:
             told = node.labels.get(names.LABEL_LOCATION) or node.labels.get(names.LABEL_ZONE, "")
             places.add(told or bought.get(node.name, ""))
@@ -177,6 +177,8 @@ def _measure(gang: Members, groups: Mapping[tuple[str, str, str], PodGroup], job
             group = groups.get((gang.system, gang.namespace, name))
             if group is not None:
                 gang.size, gang.quota = group.min_member, group.waits_for_quota
+                # Kubernetes' policy `basic`, and to every scheduler a minimum that is left out or 0.
+                gang.one_by_one = not (gang.size or gang.quota)
             elif any(pod.shape.labels.get(names.COSCHEDULING_OLD_SIZE) for pod in gang.pods):
                 _agree(gang, names.COSCHEDULING_OLD_SIZE, _alive(gang), annotations=False)
             else:

@@ -24,6 +24,7 @@ from controller.planning.device_claims import Claims, with_devices
 from controller.planning.drafting import Draft, draft
 from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free, takers
+from controller.planning.nominated import with_nominated
 from controller.planning.own import is_own, told_of_off, with_own
 from controller.planning.picture import by_intent, by_name, in_order, listed
 from controller.planning.price_floor import price_floor
@@ -86,7 +87,7 @@ def _ending(snapshot: Snapshot) -> Plan:
 
 
 def _at_rest(snapshot: Snapshot) -> Plan:
-    snapshot = with_default_spreads(snapshot)
+    snapshot, _ = with_nominated(with_default_spreads(snapshot))
     snapshot = msgspec.structs.replace(
         snapshot,
         nodes=tuple(sorted(snapshot.nodes, key=by_name)),
@@ -146,6 +147,7 @@ def _finished(made: Draft) -> Plan:
         lambda: placing.sites.ready,
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
+        placed=made.placed,
     )
     downs = [_excused(made, action, told) if isinstance(action, Retire) else action for action in downs]
     machines_told |= told_of_off(snapshot)

@@ -62,7 +62,8 @@ def labels_of(
 ) -> dict[str, str]:
     """Every label that the Node will carry: ours, the kubelet's, and NVIDIA's where they are discovered.
 
-    `said` is what the settings say about GPUs, `shown` what a node of the same pool and type carries.
+    `said` is what the settings say about GPUs, `shown` what a node of the same pool and type carries. Where claims are
+    served feature discovery does not run: the GPU operator's own mark is all that is there.
     """
     kind = offer.type
     labels = {
@@ -74,7 +75,10 @@ def labels_of(
         "beta.kubernetes.io/instance-type": kind.name,
     }
     if pool.feature_discovery:
-        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, said)
+        if pool.resource_claims != "always":
+            labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, said)
+        elif kind.gpus:
+            labels[gpu_labels.PRESENT] = "true"
         labels |= shown or {}
     return labels | own_labels(pool, offer, hostname)
 

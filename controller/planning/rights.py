@@ -15,6 +15,7 @@ POD_GROUPS = {
 }
 WORKLOADS = "workloads.scheduling.k8s.io"
 DEVICE_CLAIMS = ("resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io")
+DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 VOLUME_CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"

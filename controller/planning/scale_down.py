@@ -74,16 +74,18 @@ def decide(
     *,
     buying: bool = False,
     bound: Mapping[str, Sequence[Pod]] | None = None,
+    placed: Collection[str] = (),
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
     `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free.
-    Whoever knows that no pod waits may tell which are `bound` to our machines.
+    Whoever knows that no pod waits may tell which are `bound` to our machines. Pods that are `placed` are on a node in
+    this picture and not bound yet, so what is promised to them stays.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     expected: Mapping[str, str] = {}
     if bound is None:
-        bound, expected = by_node(snapshot.pods), _expected(snapshot, demand)
+        bound, expected = by_node(snapshot.pods), _expected(snapshot, demand, placed)
     shut = closed(snapshot)
     found = _Found()
     stays: dict[str, Explanation] = dict(kept or {})
@@ -103,7 +105,7 @@ def decide(
         if (said := lost.told(snapshot, machine, node, pods)) is not None:
             found.told[machine.name] = said
         elif node is not None:
-            _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found)
+            _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found, placed)
     elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot, alive, nodes)
@@ -147,10 +149,13 @@ def _judge(
     stays: Explanation | None,
     shut: Explanation | None,
     found: _Found,
+    placed: Collection[str],
 ) -> None:
     """One Ready machine: busy, kept, waiting for something, or ripe."""
     old, told = outdated(snapshot, machine), found.told
     if (busy := in_use(snapshot, pods)) is not None:
+        if placed and stays and in_use(snapshot, [pod for pod in pods if pod.key not in placed]) is None:
+            busy = stays  # nothing runs on its GPUs yet
         words = f"{busy.message}; {old.message}, so it goes as soon as it is idle" if old else busy.message
         told[machine.name] = Explanation(busy.code, words)
         found.busy.append((machine, node))
@@ -200,7 +205,7 @@ def _why(snapshot: Snapshot, machine: Machine, since: float, old: Explanation | 
     return Explanation(Reason.IDLE, f"{idle}, and the month's budget is used up (billing.on_exhausted)")
 
 
-def _expected(snapshot: Snapshot, demand: Sequence[Pod]) -> dict[str, str]:
+def _expected(snapshot: Snapshot, demand: Sequence[Pod], placed: Collection[str]) -> dict[str, str]:
     """Waiting pods that are no demand at the moment, by their own key and by the node they are promised.
 
     One that is demand and did not fit the machine bought for it does not keep that machine.
@@ -209,7 +214,9 @@ def _expected(snapshot: Snapshot, demand: Sequence[Pod]) -> dict[str, str]:
     declared = snapshot.policy.gpu_resources
     found: dict[str, str] = {}
     for pod in snapshot.pods:
-        if pod.node or pod.finished or pod.deleting_at is not None or pod.key in asking:
+        if (pod.node and pod.key not in placed) or pod.finished or pod.deleting_at is not None:
+            continue
+        if pod.key in asking:
             continue
         if uses_accelerator(pod.shape.requests, declared):
             found[pod.key] = pod.key

@@ -62,7 +62,7 @@ def _others(gang: Members, waiting: Collection[Pod], told: Mapping[str, Explanat
 
 
 def _held(gang: Members, told: Mapping[str, Explanation]) -> list[Pod]:
-    """Waiting members that are no demand now; one with a place by preemption is as good as placed."""
+    """Waiting members that are no demand now; one whose place the scheduler holds is as good as placed."""
     return [pod for pod in gang.there if pod.key in told and not pod.node and not pod.nominated]
 
 

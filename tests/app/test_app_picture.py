@@ -46,7 +46,7 @@ class View:
         return ()
 
     jobs = budgets = namespaces = persistent_volumes = storage_classes = csi_nodes = daemonsets
-    limit_ranges = pod_groups = device_claims = unreadable = daemonsets
+    limit_ranges = pod_groups = device_claims = device_classes = unreadable = daemonsets
 
     def volume_claims(self) -> tuple[VolumeClaim, ...]:
         return (

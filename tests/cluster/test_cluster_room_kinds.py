@@ -318,7 +318,25 @@ def test_an_allocated_claim_knows_its_node_and_its_pod() -> None:
         "gpu",
     )
     anywhere = read(kinds.DEVICE_CLAIMS, status={"allocation": {"devices": {}}})
-    assert (anywhere.allocated, anywhere.node) == (True, "")
+    assert (anywhere.allocated, anywhere.node, anywhere.devices) == (True, "", None)
+
+
+def test_what_was_allocated_tells_how_many_gpus_a_claim_keeps_from_others() -> None:
+    ours, other = {"driver": "gpu.nvidia.com", "pool": "node-1"}, {"driver": "dra.net"}
+    results = [ours | {"device": "gpu-0"}, ours | {"device": "gpu-1"}, ours | {"adminAccess": True}, other]
+    for told, devices in ((results, 2), ([other], 0), ([], 0), (None, None)):
+        found = read(kinds.DEVICE_CLAIMS, status={"allocation": {"devices": {"results": told}}})
+        assert (found.allocated, found.devices) == (True, devices)
+    assert read(kinds.DEVICE_CLAIMS).devices is None
+
+
+def test_a_device_class_tells_which_resource_it_is_given_for() -> None:
+    spec = {"extendedResourceName": "nvidia.com/gpu", "selectors": [{"cel": {"expression": "true"}}]}
+    meta = ALONE | {"creationTimestamp": "1970-01-01T00:00:09Z"}
+    assert read(kinds.DEVICE_CLASSES, metadata=meta, spec=spec) == kube.DeviceClass(
+        name="o", uid="u", extended="nvidia.com/gpu", selectors=("true",), created=9.0
+    )
+    assert read(kinds.DEVICE_CLASSES) == kube.DeviceClass(name="o", uid="u")
 
 
 def test_a_size_that_cannot_be_read_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -414,7 +432,16 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
         encode.device_claim,
         claim
         | st.builds(
-            kube.DeviceClaim, namespace=word, name=word, uid=word, allocated=st.just(True), node=text
+            kube.DeviceClaim, namespace=word, name=word, uid=word, allocated=st.just(True), node=text,
+            devices=st.none() | st.integers(0, 16),
+        ),
+    ),
+    (
+        kinds.DEVICE_CLASSES,
+        encode.device_class,
+        st.builds(
+            kube.DeviceClass, name=word, uid=word, extended=text, created=times,
+            selectors=st.lists(word, max_size=2).map(tuple),
         ),
     ),
     (

@@ -526,6 +526,7 @@ RARER = [
     ("workloads", "pod_groups", "demand"),
     ("resourceclaims", "device_claims", "capacity"),
     ("resourceclaimtemplates", "device_claims", "other"),
+    ("deviceclasses", "device_classes", "demand"),
 ]
 
 
@@ -537,7 +538,7 @@ async def test_the_rarer_kinds_are_kept_and_matter_where_they_decide(
         {
             VOLCANO: ["podgroups", "queues"],
             "scheduling.k8s.io/v1alpha1": ["workloads"],
-            "resource.k8s.io/v1": ["resourceclaims", "resourceclaimtemplates"],
+            "resource.k8s.io/v1": ["resourceclaims", "resourceclaimtemplates", "deviceclasses"],
         }
     )
     async with watched(world) as (view, changes):

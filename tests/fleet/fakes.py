@@ -427,7 +427,7 @@ class Hands:
         return ()
 
     namespaces = volume_claims = persistent_volumes = storage_classes = csi_nodes = limit_ranges = nothing
-    pod_groups = device_claims = unreadable = nothing
+    pod_groups = device_claims = device_classes = unreadable = nothing
 
     def old(self) -> str:
         return ""

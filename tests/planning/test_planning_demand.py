@@ -45,7 +45,7 @@ def test_an_unschedulable_pod_that_asks_for_gpus_is_demand(fields: dict[str, Any
     [
         ({"waiting": False}, "not called it unschedulable"),
         ({"gated": True}, "scheduling gates"),
-        ({"nominated": "gpu-1"}, "on node gpu-1 by preemption"),
+        ({"nominated": "gpu-1"}, "has chosen node gpu-1 for it"),
         ({"deleting_at": NOW + 30}, "being deleted"),
         ({"priority": -11}, "its priority -11 is below planning.priority_cutoff (-10)"),
         ({"scheduler": "volcano"}, "planning.scheduler_names allows default-scheduler"),

@@ -190,6 +190,27 @@ def test_members_without_gpus_and_members_with_a_place_by_preemption_count() -> 
     assert [launch.pods for launch in bought(decided)] == [("default/m0",)]
 
 
+@pytest.mark.parametrize(
+    ("marks", "system"),
+    [(NATIVE, "native"), (COSCHEDULING, "coscheduling"), (VOLCANO, "volcano"), (KAI, "kai")],
+)
+def test_pods_of_a_group_without_a_minimum_are_of_use_one_by_one(marks: Any, system: str) -> None:
+    """Such as Kubernetes' own with the policy `basic`."""
+    large, quiet = pod("large", 16, **marks), pod("quiet", waiting=False, **marks)
+    pods = (pod("small", **marks), large, quiet)
+    decided = plan(world(offers=offers(A1), pods=pods, pod_groups=(group(system, 0),)))
+    assert [launch.pods for launch in bought(decided)] == [("default/small",)]
+    assert decided.pods["default/large"].code is Reason.TOO_LARGE
+    assert decided.pods["default/quiet"].code is Reason.NOT_DEMAND
+
+
+def test_a_group_without_a_minimum_that_waits_for_quota_buys_nothing() -> None:
+    waits = group("volcano", 0, waits_for_quota="the queue is full")
+    decided = plan(world(offers=offers(A1), pods=members(VOLCANO, 2), pod_groups=(waits,)))
+    assert bought(decided) == []
+    assert {why.code for why in decided.pods.values()} == {Reason.QUOTA_BLOCKED}
+
+
 @pytest.mark.parametrize("marks", [COSCHEDULING, VOLCANO, NATIVE])
 def test_one_member_called_unschedulable_makes_the_others_demand(marks: Any) -> None:
     quiet = tuple(pod(f"q{n}", waiting=False, **marks) for n in range(2))

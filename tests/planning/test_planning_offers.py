@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.domain.kube import DeviceClaim, DeviceRequest, PodDeviceClaim
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.prices import PriceRule
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, NOW, machine, node, offers, pod, policy, pool, world
 
 CHEAPER = {"2a100-44v": PriceRule(on_demand=Decimal("1.00"))}
 PRODUCT = "nvidia.com/gpu.product"
@@ -90,6 +91,23 @@ def test_where_nothing_discovers_gpus_their_labels_are_not_expected() -> None:
     bare = world(policy=policy(pool(feature_discovery=False)), pods=(wanted,))
     assert plan(bare).pods["default/train"].code is Reason.SELECTOR
     assert bought(world(policy=policy(pool(feature_discovery=False)), pods=(pod(),)))
+
+
+def test_where_claims_are_served_only_labels_that_somebody_wrote_are_expected() -> None:
+    """Feature discovery does not run there, whatever it would write beside the device plug-in."""
+    product, claims = {PRODUCT: "NVIDIA-A100-SXM4-80GB"}, {"resource_claims": "always"}
+    wanted = pod(gpus=0, node_selector=product, device_claims=(PodDeviceClaim(name="gpu", claim="gpu"),))
+    asked = DeviceClaim(
+        namespace="default", name="gpu", requests=(DeviceRequest(device_class="gpu.nvidia.com"),)
+    )
+    more: dict[str, Any] = {"pods": (wanted,), "device_claims": (asked,)}
+    bare = world(policy=policy(pool(**claims)), **more)
+    assert plan(bare).pods["default/train"].code is Reason.SELECTOR
+    assert not bought(bare)
+    assert bought(world(policy=policy(pool(labels=product, **claims)), **more))
+    mine = machine(of=A1, ready_at=NOW - 600)
+    living = node(mine.name, 0, cpu=0, labels={"gpu-autoscaler/pool": "a100", **product})
+    assert bought(world(policy=policy(pool(**claims)), machines=(mine,), nodes=(living,), **more))
 
 
 def test_the_settings_say_what_the_table_does_not_know() -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("prompt_kubelets")
 WATCHED = {
     "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces", "persistentvolumeclaims",
     "persistentvolumes", "storageclasses", "csinodes", "limitranges", "resourceclaims", "resourceclaimtemplates",
+    "deviceclasses",
 }  # fmt: skip
 
 

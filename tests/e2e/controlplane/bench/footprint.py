@@ -37,6 +37,7 @@ KUBELET_REPORTS = 300.0  # seconds between two status reports of a kubelet about
 WATCHED = (
     "pods", "nodes", "daemonsets", "jobs", "poddisruptionbudgets", "namespaces", "persistentvolumeclaims",
     "persistentvolumes", "storageclasses", "csinodes", "limitranges", "resourceclaims", "resourceclaimtemplates",
+    "deviceclasses",
 )  # fmt: skip
 SETTLE = 20.0
 IDLE = 65.0
