@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
-from controller.domain.kube import PodTerm, Selector
+from controller.domain.kube import PodTerm, Selector, Spread
+from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Snapshot
+from controller.domain.reason import Reason
 from controller.planning.planner import placements, plan
 from tests.planning.test_planning_verified import hosts
 from tests.planning.verifier import objections
-from tests.planning.worlds import A1, A100S, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A100S, machine, node, offers, pod, policy, pool, world
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GANG = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "2"}
+EVENLY = Spread(topology_key=ZONE, max_skew=1, selector=Selector(labels={"app": "s"}))
 TRIO = GANG | {"gpu-autoscaler/gang-size": "3"}
 
 
@@ -119,3 +122,82 @@ def test_a_gang_of_which_a_member_can_be_near_nobody_is_still_not_bought() -> No
 def test_nothing_is_bought_beyond_limits_for_whoever_is_asked_again() -> None:
     pods = (pod("a", 3, **is_("w", **near("l", HOST))), pod("z", 1, **is_("l")))
     assert bought(world(pods=pods, policy=policy(pool(max_gpus=2)))) == ["1A100.22V"]
+
+
+def at(name: str, gpus: int, zone: str = "FIN-01", **more: Any) -> Any:
+    return node(name, gpus, labels={HOST: name, ZONE: zone}, **more)
+
+
+NEAR_PAIR = (pod("a", 2, **is_("w", **near("l"))), pod("z", **is_("l")))
+ONE_LOCATION = GANG | {"gpu-autoscaler/gang-one-location": "true"}
+COMING = machine(of=A2, phase=Phase.BOOTING)
+
+
+@pytest.mark.parametrize(
+    ("pods", "there"),
+    [
+        pytest.param(NEAR_PAIR, {"nodes": (at("n1", 1), at("n2", 2))}, id="both on nodes"),
+        pytest.param(NEAR_PAIR, {"nodes": (at("n1", 1),), "machines": (COMING,)}, id="a machine on its way"),
+        pytest.param(
+            (pod("a", 2, **is_("w", **near("l", HOST))), pod("z", **is_("l"))),
+            {"nodes": (at("n1", 4),)},
+            id="both on one host",
+        ),
+        pytest.param(
+            (
+                pod("a", 2, annotations=GANG, **is_("w", **near("l"))),
+                pod("z", annotations=GANG, **is_("l")),
+            ),
+            {"nodes": (at("n1", 1), at("n2", 2))},
+            id="a gang",
+        ),
+        pytest.param(
+            (
+                pod("a", 2, annotations=ONE_LOCATION, **is_("w", **near("l"))),
+                pod("z", annotations=ONE_LOCATION, **is_("l")),
+            ),
+            {"nodes": (at("n0", 2, "FIN-02"), at("n1", 1), at("n2", 2))},
+            id="a gang in one location",
+        ),
+        pytest.param(
+            (
+                pod("a", 4, annotations=GANG, **is_("w", **near("l"))),
+                pod("b", 2, annotations=GANG, **is_("w", **near("l"))),
+                pod("z", **is_("l")),
+            ),
+            {"nodes": (at("n1", 1), at("n2", 2), at("n4", 4))},
+            id="a gang near a pod that is none of it",
+        ),
+        pytest.param(
+            (
+                pod("a", 4, **is_("a", **near("b"))),
+                pod("b", 2, **is_("b", **near("c"))),
+                pod("c", **is_("c")),
+            ),
+            {"nodes": (at("n1", 1), at("n2", 2), at("n4", 4))},
+            id="near one that is near a third",
+        ),
+        pytest.param(
+            (
+                pod("a", 2, **is_("s", spreads=(EVENLY,))),
+                pod("b", 2, **is_("s", spreads=(EVENLY,))),
+                pod("z", 1, **is_("s", spreads=(EVENLY,))),
+            ),
+            {"nodes": (at("n1", 1, "FIN-02"), at("n2", 4))},
+            id="spread with a smaller one",
+        ),
+    ],
+)
+def test_a_pod_near_one_that_gets_a_place_that_exists_gets_one_too(
+    pods: tuple[Any, ...], there: dict[str, Any]
+) -> None:
+    for order in permutations(pods):
+        snapshot = world(pods=order, **there)
+        assert bought(snapshot) == []
+        assert {why.code for why in plan(snapshot).pods.values()} <= {Reason.FITS_NOW, Reason.ON_THE_WAY}
+        assert snapshot.machines or wrong(snapshot) == []  # what is on its way is no host yet
+
+
+def test_a_machine_is_bought_for_whoever_finds_no_place_beside_the_others_still() -> None:
+    pods = (*NEAR_PAIR, pod("b", 2, **is_("w", **near("l"))))
+    assert bought(world(pods=pods, nodes=(at("n1", 1), at("n2", 2)))) == ["2A100.44V"]
