@@ -290,6 +290,6 @@ def _words(reason: Reason, room: Room) -> str:
         case Reason.ON_THE_WAY:
             return f"{where} is on its way and has room for it"
         case Reason.GPUS_FREED_SOON:
-            return f"pods that are terminating on {where} free its GPUs soon"
+            return f"pods that are terminating on {where} make room for it soon"
         case _:
             return f"{where} has room for it; the scheduler will place it there"

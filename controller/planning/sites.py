@@ -89,7 +89,7 @@ def usable(node: Node) -> bool:
 def _real(snapshot: Snapshot, node: Node, pods: list[Pod], machine: Machine | None = None) -> Room:
     there = {PODS: predict.MAX_PODS, **node.allocatable}
     used = total(with_place(pod.shape.requests) for pod in pods)
-    leaving = [pod for pod in pods if _frees_soon(pod, snapshot)]
+    leaving = [pod for pod in pods if frees_soon(pod, snapshot)]
     labels = {names.LABEL_HOSTNAME: node.name, **node.labels}
     room = Room(node.name, labels, node.taints, subtract(there, used), machine, soon_taints=node.taints)
     if leaving:
@@ -105,7 +105,8 @@ def _end(pod: Pod, snapshot: Snapshot) -> float:
     return (pod.deleting_at or 0.0) + snapshot.policy.deadlines.terminating_slack
 
 
-def _frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
+def frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether what a terminating pod has there is free before a new machine could boot."""
     return pod.deleting_at is not None and snapshot.now < _end(pod, snapshot) < snapshot.now + USUAL_BOOT
 
 
