@@ -45,6 +45,9 @@ class Crowd(Belongings):
             if later is not None:
                 later.add(room.name, room.labels, room.soon_taints)
         super().__init__(snapshot, rooms, looks, later, offers)
+        for number, room in enumerate(rooms):
+            if room.shut:
+                self.shut[room.shut] = self.shut.get(room.shut, 0) | 1 << number
         for ask in asks:
             if ask.profile not in self.profiles:
                 self.profiles[ask.profile] = self._profile(ask.pod)

@@ -42,7 +42,7 @@ def board_of(
     snapshot: Snapshot, sites: Sites, demand: Sequence[Ask], offers: Looks | None = None, buyable: int = 0
 ) -> Board:
     """Rooms in the order in which they are filled. Nodes that take no pods still count those that they hold."""
-    rooms = [*sites.ready, *sites.coming, *sites.draining]
+    rooms = [*sites.ready, *sites.coming, *sites.draining, *sites.shut]
     known = {room.name for room in rooms}
     others = [node for node in snapshot.nodes if node.name not in known]
     rooms += [Room(node.name, node.labels, node.taints, {}) for node in others]
@@ -101,17 +101,18 @@ def _place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board:
     ready = (1 << len(sites.ready)) - 1
     coming = ((1 << len(sites.coming)) - 1) << len(sites.ready)
     draining = ((1 << len(sites.draining)) - 1) << (len(sites.ready) + len(sites.coming))
+    shut = ((1 << len(sites.shut)) - 1) << (len(sites.ready) + len(sites.coming) + len(sites.draining))
     arrived = _promises(board, range(len(sites.ready)))
     own = _promises(board, range(len(sites.ready), len(sites.ready) + len(sites.coming)))
     if way == _FORGET:
         own = {}
-    seats = _Seats(found, board, declared, own, arrived, way == _STAY, ready, coming, draining)
+    seats = _Seats(found, board, declared, own, arrived, way == _STAY, ready, coming, draining, shut)
     rest: Sequence[Ask] = demand
     if arrived:
         rest = [ask for ask in rest if not seats.goes_home(ask)]
     if own:
         rest = [ask for ask in rest if not seats.keeps_promise(ask)]
-    if not (ready or coming or draining):
+    if not (ready or coming or draining or shut):
         found.left += rest
         return found
     seats.each(rest)
@@ -139,6 +140,7 @@ class _Seats:
     ready: int
     coming: int
     draining: int
+    shut: int
     missed: dict[int, int] = field(
         default_factory=dict
     )  # by kind: how many were seated when one got no place
@@ -226,10 +228,12 @@ class _Seats:
         return bool(profile.affinity or profile.spreads)
 
     def anywhere(self, ask: Ask) -> None:
-        board = self.board
-        if (number := board.first(ask, self.ready, THERE)) is not None:
+        board, there = self.board, self.ready | self.shut
+        if (number := board.first(ask, there, THERE)) is not None:
             self._sit(ask, number, Reason.FITS_NOW)
-        elif board.soon and (number := board.first(ask, self.ready, THERE, later=True)) is not None:
+            if self.shut >> number & 1 and (until := board.rooms[number].soon_until) is not None:
+                self.found.wakes.append(until)
+        elif board.soon and (number := board.first(ask, there, THERE, later=True)) is not None:
             room = board.rooms[number]
             self._sit(ask, number, room.soon_reason)
             if room.soon_until is not None:
@@ -251,15 +255,15 @@ class _Seats:
             **by,
             "": looks.everywhere & ~looks.having(names.LABEL_ZONE),
         }  # those that tell none, as at home
-        every = (self.ready, self.coming, self.draining)
+        every = (self.ready, self.coming, self.draining, self.shut)
         for zone in [gang.location] if gang.location is not None else sorted(by):
             here = by.get(zone, 0)
             mark, told, left = len(self.found.order), dict(self.found.told), len(self.found.left)
             needed, wakes = dict(self.found.needed), len(self.found.wakes)
-            self.ready, self.coming, self.draining = (bits & here for bits in every)
+            self.ready, self.coming, self.draining, self.shut = (bits & here for bits in every)
             self.missed.clear()  # which is about all locations
             self.each(asks, apart=True)
-            self.ready, self.coming, self.draining = every
+            self.ready, self.coming, self.draining, self.shut = every
             self.missed.clear()
             if len(self.found.left) == left or gang.location is not None:
                 return
@@ -291,5 +295,7 @@ def _words(reason: Reason, room: Room) -> str:
             return f"{where} is on its way and has room for it"
         case Reason.GPUS_FREED_SOON:
             return f"pods that are terminating on {where} make room for it soon"
+        case _ if room.shut:
+            return f"{where} is cordoned or not Ready, which the pod tolerates: the scheduler will place it there"
         case _:
             return f"{where} has room for it; the scheduler will place it there"
