@@ -106,7 +106,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.LAUNCHING: "A machine is being ordered for this pod.",
     Reason.ON_THE_WAY: "A machine that is on its way has room for this pod.",
     Reason.FITS_NOW: "A node has room for this pod; the scheduler will place it.",
-    Reason.GPUS_FREED_SOON: "A pod that is terminating will free the GPUs that this pod needs.",
+    Reason.GPUS_FREED_SOON: "A pod that is terminating will free the GPUs, or the place, that this pod needs.",
     Reason.WAITS_FOR_SIBLINGS: "The pods of the same Job are still being created; they are planned together.",
     Reason.TOO_YOUNG: "The pod asked to be left alone until it is older.",
     Reason.NOT_DEMAND: "The pod is no demand for GPUs, or asked to be ignored.",

@@ -1,7 +1,7 @@
 """One packing: each pod on a machine that is open already, if one takes it, else on the best single machine.
 
-Gangs are seated whole or not at all, if need be in one location after the other. Where each pod goes is told by
-`seating`.
+Gangs are seated whole or not at all, if need be in one location after the other. Who must be near a pod that is
+seated later, or is spread with it, is asked again then. Where each pod goes is told by `seating`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,23 @@ class Attempt(Seating):
         self.together: dict[str, int] = {}
         self._bound = False
         self._spent: dict[tuple[int, str], Explanation] = {}  # by kind and namespace
+        self._missed: dict[tuple[int, str], int] = {}  # the same: how many were seated when one got no place
 
     def run(self, pods: Sequence[Ask]) -> None:
-        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits."""
+        """Fill, exchange, and fill again: a machine exchanged for a smaller one makes room in the limits.
+
+        Machines are exchanged once nobody more gets a place, or what was opened for several would shrink to the first.
+        """
         waiting, before = list(pods), len(pods) + 1
         while waiting and len(waiting) < before:
             before = len(waiting)
             self.unplaced, self._spent = {}, {}
             self._no_use.clear()  # what was exchanged may be of use now
+            self._missed.clear()
             self.expect(waiting)
             self._fill(waiting)
+            if self.unplaced:
+                self._fill_beside_later_ones(waiting)
             improving.exchange(self)
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced] if self.unplaced else []
         self.unplaced |= improving.dissolve(self)
@@ -73,12 +80,15 @@ class Attempt(Seating):
 
     # -- who is next
 
-    def _fill(self, pods: Sequence[Ask]) -> None:
+    def _fill(self, pods: Sequence[Ask], *, again: bool = False) -> None:
+        """`again`: who is left alone where nobody was seated since one like it got no place."""
         at = 0
         while at < len(pods):
             gang = pods[at].gang
             if gang is None:
-                self._seat(pods[at])
+                ask = pods[at]
+                if not again or self._missed.get((ask.kind, ask.pod.namespace)) != len(self.order):
+                    self._seat(ask)
                 at += 1
                 continue
             end = at
@@ -88,6 +98,20 @@ class Attempt(Seating):
             self._seat_gang(pods[at:end])
             self._kept = False
             at = end
+
+    def _fill_beside_later_ones(self, pods: Sequence[Ask]) -> None:
+        while True:
+            waiting = [ask for ask in pods if ask.pod.key in self.unplaced]
+            minding = {id(ask.gang or ask) for ask in waiting if self._minds_others(ask)}
+            seated = len(self.order)
+            self._fill([ask for ask in waiting if id(ask.gang or ask) in minding], again=True)
+            if len(self.order) == seated:
+                return
+
+    def _minds_others(self, ask: Ask) -> bool:
+        """Whether a place may be open to it because of others that got theirs."""
+        profile = self.board.profiles[ask.profile]
+        return bool(profile.affinity or profile.spreads)
 
     def _seat(self, ask: Ask) -> bool:
         if self._spent:  # its namespace may have no more of them; not looked for thousands of times
@@ -105,6 +129,7 @@ class Attempt(Seating):
                 self.unplaced.pop(ask.pod.key, None)
             return True
         self.unplaced[ask.pod.key] = why[0]
+        self._missed[(ask.kind, ask.pod.namespace)] = len(self.order)
         if why[0] is not None and why[0].code is Reason.LIMIT_NAMESPACE:
             self._spent[(ask.kind, ask.pod.namespace)] = why[0]
         return False
@@ -119,8 +144,9 @@ class Attempt(Seating):
         most = -1
         for zone in self._zones(gang):
             self._zone = zone
-            missed = [ask for ask in asks if not self._seat(ask)]
+            missed = self._missed_of(asks)
             self._zone = None
+            self._missed.clear()
             if len(asks) - len(missed) >= needed or not missed:
                 return
             if len(asks) - len(missed) > most:
@@ -134,6 +160,18 @@ class Attempt(Seating):
             self.together[gang.key] = max(most + already, self.together.get(gang.key, 0))
         for ask in asks:
             self.unplaced[ask.pod.key] = objection
+
+    def _missed_of(self, asks: Sequence[Ask]) -> list[Ask]:
+        """Seat them; who got no place."""
+        missed = [ask for ask in asks if not self._seat(ask)]
+        before = len(asks)
+        while missed and len(missed) < before:
+            before = len(missed)
+            for ask in missed:
+                if self._minds_others(ask):
+                    self._seat(ask)
+            missed = [ask for ask in missed if ask.pod.key in self.unplaced]
+        return missed
 
     def _zones(self, gang: Gang | None) -> Sequence[str | None]:
         """Where a gang may be tried: the locations of the best offers first."""

@@ -25,29 +25,37 @@ class Belongings(Profiles):
         super().__init__(snapshot, looks, later_looks, offers)
         self.rooms = list(rooms)
         self._ports: dict[tuple[str, int], dict[str, int]] = {}
+        self._ports_for_now: dict[tuple[str, int], dict[str, int]] = {}  # of pods that are gone soon
         self._volumes = VolumesTaken(self._storage)
         self.pinned: dict[int, dict[str, str | None]] = {}  # of new machines: values decided
 
-    def free_ports(self, profile: Profile) -> int:
-        """Places where another pod holds one of its ports."""
+    def ports_held(self, profile: Profile, *, later: bool = False) -> int:
+        """Places where another pod holds one of its ports; `later`: once those that are terminating are gone."""
         found = 0
-        for port in profile.shape.host_ports:
-            by_ip = self._ports.get((port.protocol, port.port))
-            if by_ip:
-                for ip, places in by_ip.items():
+        for ports in (self._ports,) if later else (self._ports, self._ports_for_now):
+            for port in profile.shape.host_ports if ports else ():
+                for ip, places in ports.get((port.protocol, port.port), {}).items():
                     if not port.ip or not ip or ip == port.ip:
                         found |= places
         return found
 
     def fits_specially(
-        self, profile: Profile, number: int, kind: tuple[str, str] | None = None, offer: int | None = None
+        self,
+        profile: Profile,
+        number: int,
+        kind: tuple[str, str] | None = None,
+        offer: int | None = None,
+        *,
+        later: bool = False,
     ) -> bool:
         """Volumes that are limited in number: attachments, free static volumes, claims for one pod.
 
         `kind`: pool and type of a new machine, `offer` what it is now.
         """
         limits = self._attach_limits(number, kind)
-        return self._volumes.fit(profile.held, number, lambda key: self._value(number, key, offer), limits)
+        return self._volumes.fit(
+            profile.held, number, lambda key: self._value(number, key, offer), limits, later=later
+        )
 
     def offers_specially(self, profile: Profile, offers: int) -> int:
         """Of these those that have what is limited in number, after what the pods on the board took."""
@@ -91,8 +99,8 @@ class Belongings(Profiles):
                 kind = (room.pool.name, room.offer.type.name)
         return self._storage.limits_of_kind(*kind) if kind is not None else {}
 
-    def _take_port(self, port: HostPort, bit: int) -> None:
-        by_ip = self._ports.setdefault((port.protocol, port.port), {})
+    def _take_port(self, port: HostPort, bit: int, *, leaving: bool = False) -> None:
+        by_ip = (self._ports_for_now if leaving else self._ports).setdefault((port.protocol, port.port), {})
         by_ip[port.ip] = by_ip.get(port.ip, 0) | bit
 
     def _own(self, profile: Profile, number: int) -> None:

@@ -80,9 +80,9 @@ class Board(Crowd):
         if not among:
             return 0
         if profile.ruled:
-            among &= self.allowed(profile, scope)[0]
+            among &= self.allowed(profile, scope, later=later)[0]
         if profile.shape.host_ports:
-            among &= ~self.free_ports(profile)
+            among &= ~self.ports_held(profile, later=later)
         return among
 
     def holds(self, ask: Ask, number: int, *, later: bool = False) -> bool:
@@ -92,7 +92,7 @@ class Board(Crowd):
         if not enough(ask.needs, free):
             return False
         profile = self.profiles[ask.profile]
-        return not profile.special or self.fits_specially(profile, number)
+        return not profile.special or self.fits_specially(profile, number, later=later)
 
     def each(self, ask: Ask, among: int, scope: int, *, later: bool = False) -> Iterator[int]:
         """The places that hold the pod: those that it would rather have first, then in their order."""

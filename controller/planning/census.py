@@ -7,7 +7,7 @@ is not decided yet is in no domain; a pod that is counted by location decides it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -87,6 +87,9 @@ class Census:
     counts: dict[str, int] = field(default_factory=dict)  # by domain
     levels: list[int] = field(default_factory=list)  # by host: places that hold more than k
     total: int = 0
+    leaving: dict[str | int, int] = field(
+        default_factory=dict
+    )  # by domain or place: of these, who is gone soon
 
     def add(self, bit: int, domain: str | None) -> None:
         if self.eligible is not None and not self.eligible & bit:
@@ -121,6 +124,29 @@ class Census:
             if not self.counts[domain]:
                 del self.counts[domain]
         self.total -= 1
+
+    def leave(self, bit: int, domain: str | None) -> None:
+        """Of those that were added, one is gone soon."""
+        if self.eligible is not None and not self.eligible & bit:
+            return
+        where = bit if self.by_host else domain
+        if where is not None:
+            self.leaving[where] = self.leaving.get(where, 0) + 1
+
+    def places(self, later: bool) -> int:
+        """By host: the places that hold one; `later`: that still do once some are gone."""
+        found = self.holds_more_than(0)
+        if later:
+            for bit, number in self.leaving.items():
+                if isinstance(bit, int) and not self.holds_more_than(number) & bit:
+                    found &= ~bit
+        return found
+
+    def domains(self, later: bool) -> Collection[str]:
+        """The domains that hold one, or still do later."""
+        if not later or not self.leaving:
+            return self.counts
+        return [domain for domain, number in self.counts.items() if number > self.leaving.get(domain, 0)]
 
     def holds_more_than(self, number: int) -> int:
         return self.levels[number] if number < len(self.levels) else 0

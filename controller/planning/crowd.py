@@ -12,6 +12,7 @@ from controller.planning.fit import Ask
 from controller.planning.looks import Looks
 from controller.planning.profiles import Profile
 from controller.planning.room import Room
+from controller.planning.sites import frees_soon
 
 _EVERY_HOST = 1 << 30
 
@@ -28,6 +29,7 @@ class Crowd(Belongings):
         there: int | None = None,
     ) -> None:
         """`there`: which rooms are Nodes; the others are on their way."""
+        self._snapshot = snapshot
         self.count = len(rooms)
         every = (1 << self.count) - 1
         self.there = every if there is None else there
@@ -43,6 +45,9 @@ class Crowd(Belongings):
             if later is not None:
                 later.add(room.name, room.labels, room.soon_taints)
         super().__init__(snapshot, rooms, looks, later, offers)
+        for number, room in enumerate(rooms):
+            if room.shut:
+                self.shut[room.shut] = self.shut.get(room.shut, 0) | 1 << number
         for ask in asks:
             if ask.profile not in self.profiles:
                 self.profiles[ask.profile] = self._profile(ask.pod)
@@ -83,10 +88,11 @@ class Crowd(Belongings):
             if number is None:
                 continue
             shape = pod.shape
+            leaving = pod.deleting_at is not None and frees_soon(pod, self._snapshot)
             for port in shape.host_ports:
-                self._take_port(port, 1 << number)
+                self._take_port(port, 1 << number, leaving=leaving)
             if limited and shape.volumes:
-                self._volumes.attach(number, self._storage.attached(pod))
+                self._volumes.attach(number, self._storage.attached(pod), leaving=leaving)
             if not anyone:
                 continue
             about = memo.get((id(shape), pod.namespace))
@@ -105,10 +111,14 @@ class Crowd(Belongings):
                 ]
                 memo[(id(shape), pod.namespace)] = about
             for census in about:
-                # A pod that is leaving is no longer spread over, but still repels and attracts.
+                # A pod that is leaving is no longer spread over, but still repels and attracts: the one for as long
+                # as it is there, the other as if what replaces it came to the same place.
                 if pod.deleting_at is not None and census in self._spreading:
                     continue
-                census.add(1 << number, self.domain(number, census.key))
+                domain = self.domain(number, census.key)
+                census.add(1 << number, domain)
+                if leaving:
+                    census.leave(1 << number, domain)
 
     # -- asking
 
@@ -125,17 +135,20 @@ class Crowd(Belongings):
             sold |= offered.get(value, 0)
         return places, sold
 
-    def allowed(self, profile: Profile, scope: int) -> tuple[int, int, int]:
-        """Where other pods let it go: places, offers of machines already open, and offers for a new one."""
+    def allowed(self, profile: Profile, scope: int, *, later: bool = False) -> tuple[int, int, int]:
+        """Where other pods let it go: places, offers of machines already open, and offers for a new one.
+
+        `later`: once those that are terminating no longer keep it away.
+        """
         nodes = self.old | self.new
         offers = fresh = -1
         for census in profile.anti:
             if not census.total:
                 continue
             if census.by_host:
-                nodes &= ~census.levels[0]
+                nodes &= ~census.places(later)
             else:
-                places, sold = self.domains(census.key, census.counts)
+                places, sold = self.domains(census.key, census.domains(later))
                 nodes &= ~places
                 offers &= ~sold
         if profile.affinity:

@@ -16,7 +16,7 @@ from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, fits, is_accelerator, missing
 from controller.planning.board import Board, Profile
-from controller.planning.census import POSSIBLE
+from controller.planning.census import POSSIBLE, Spreading
 from controller.planning.choice import Candidate
 from controller.planning.device_claims import kept_off, no_plug_in
 from controller.planning.fit import Ask, selected, unmet_selector, untolerated
@@ -173,12 +173,7 @@ def _other_pods(board: Board, profile: Profile) -> Explanation:
     shape = profile.shape
     for spreading in profile.spreads:
         if not board.evenly(spreading, POSSIBLE)[2] & profile.offers & board.buyable:
-            spread = spreading.spread
-            return Explanation(
-                Reason.TOPOLOGY,
-                f"one more pod would exceed maxSkew {spread.max_skew} over {spread.topology_key} wherever a machine "
-                "could be bought",
-            )
+            return _uneven(spreading)
     if shape.affinity:
         keys = ", ".join(sorted({term.topology_key for term in shape.affinity}))
         if not any(census.total for census in profile.affinity) and not profile.starts:
@@ -190,6 +185,9 @@ def _other_pods(board: Board, profile: Profile) -> Explanation:
             Reason.AFFINITY,
             f"it must be near other pods (by {keys}), where no machine with room can be bought",
         )
+    beside = [census for census in profile.anti if not census.by_host]
+    if profile.spreads and not beside:  # nobody repels it from a new machine but by where that is
+        return _uneven(*profile.spreads)
     if profile.anti:
         keys = ", ".join(sorted({census.key for census in profile.anti}))
         return Explanation(
@@ -198,6 +196,17 @@ def _other_pods(board: Board, profile: Profile) -> Explanation:
     if shape.volumes:
         return _out_of_reach(profile)
     return Explanation(Reason.TOPOLOGY, "its rules about other pods hold wherever a machine could be bought")
+
+
+def _uneven(*spreads: Spreading) -> Explanation:
+    rules = []
+    for spread in (spreading.spread for spreading in spreads):
+        least = f" (minDomains {spread.min_domains})" if spread.min_domains is not None else ""
+        rules.append(f"maxSkew {spread.max_skew} over {spread.topology_key}{least}")
+    return Explanation(
+        Reason.TOPOLOGY,
+        f"one more pod would exceed {' or '.join(rules)} wherever a machine could be bought",
+    )
 
 
 def _smallest(candidate: Candidate) -> tuple[int, Decimal, int, str]:

@@ -6,16 +6,14 @@ compares with kube-scheduler.
 
 from __future__ import annotations
 
-from controller.domain.kube import Node, Pod, Taint
+from controller.domain.kube import Node, Pod
 from controller.domain.plan import Snapshot
 from controller.domain.resources import PODS, total
 from controller.planning.board import Board
 from controller.planning.census import THERE
 from controller.planning.fit import asks, watched_labels, with_place
 from controller.planning.room import Room
-
-# What a cordoned node is to the scheduler, also before the taint of this name is there.
-_CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+from controller.planning.sites import CORDONED
 
 
 def feasible_nodes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
@@ -29,14 +27,10 @@ def feasible_nodes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
     watched = watched_labels((*(p for p in snapshot.pods if p.node), pod))
     (ask,) = asks([pod], frozenset(), watched)
     board = Board(snapshot, rooms, [ask])
-    free = [rooms[number].name for number in sorted(board.each(ask, board.old, THERE))]
-    # Being cordoned keeps pods off; for where they are spread only the taint counts, which may not be there yet.
-    bears = any(toleration.tolerates(_CORDONED) for toleration in pod.shape.tolerations)
-    closed = {node.name for node in nodes if node.unschedulable and not bears}
-    return tuple(name for name in free if name not in closed)
+    return tuple(rooms[number].name for number in sorted(board.each(ask, board.old, THERE)))
 
 
 def _room(node: Node, pods: list[Pod]) -> Room:
     used = total(with_place(pod.shape.requests) for pod in pods)
     free = {name: units - used.get(name, 0) for name, units in {PODS: 0, **node.allocatable}.items()}
-    return Room(node.name, node.labels, node.taints, free)
+    return Room(node.name, node.labels, node.taints, free, shut=(CORDONED,) if node.unschedulable else ())

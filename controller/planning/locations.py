@@ -93,9 +93,9 @@ class Locations:
         self._template = template
         self._rooms: dict[str, list[Room]] = {}
         self._options: dict[str, list[Candidate]] = {}
-        for room in (*sites.ready, *sites.coming, *sites.draining):
+        for room in (*sites.ready, *sites.coming, *sites.draining, *sites.shut):
             self._rooms.setdefault(zone_of(room.labels), []).append(room)
-        self._ready = {id(room) for room in sites.ready}
+        self._ready = {id(room) for room in (*sites.ready, *sites.shut)}
         for c in options:  # as their Nodes will tell: of a machine of one's own the settings may tell nothing
             self._options.setdefault(zone_of(template(c).labels), []).append(c)
         self._waiting = {pod.key for pod in waiting}

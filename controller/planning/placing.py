@@ -5,6 +5,7 @@ Promises come first, so that a packing done once is not undone by the order of l
 promised pod had better go to a Ready node or stay with its machine depends on who else waits: where
 the one leaves somebody without a place, the other is tried. Last, promises are forgotten: where the
 scheduler gave a large pod's machine to small ones, these leave machines on their way that have room for others.
+Who must be near a pod that gets its place later is asked again then, as the scheduler would.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from controller.domain.reason import Reason
 from controller.planning.board import Board
 from controller.planning.census import COMING, THERE
 from controller.planning.fit import Ask
+from controller.planning.gangs import Gang
 from controller.planning.looks import Looks
 from controller.planning.room import Room
 from controller.planning.sites import Sites
@@ -40,7 +42,7 @@ def board_of(
     snapshot: Snapshot, sites: Sites, demand: Sequence[Ask], offers: Looks | None = None, buyable: int = 0
 ) -> Board:
     """Rooms in the order in which they are filled. Nodes that take no pods still count those that they hold."""
-    rooms = [*sites.ready, *sites.coming, *sites.draining]
+    rooms = [*sites.ready, *sites.coming, *sites.draining, *sites.shut]
     known = {room.name for room in rooms}
     others = [node for node in snapshot.nodes if node.name not in known]
     rooms += [Room(node.name, node.labels, node.taints, {}) for node in others]
@@ -99,31 +101,21 @@ def _place(demand: Sequence[Ask], sites: Sites, declared: frozenset[str], board:
     ready = (1 << len(sites.ready)) - 1
     coming = ((1 << len(sites.coming)) - 1) << len(sites.ready)
     draining = ((1 << len(sites.draining)) - 1) << (len(sites.ready) + len(sites.coming))
+    shut = ((1 << len(sites.shut)) - 1) << (len(sites.ready) + len(sites.coming) + len(sites.draining))
     arrived = _promises(board, range(len(sites.ready)))
     own = _promises(board, range(len(sites.ready), len(sites.ready) + len(sites.coming)))
     if way == _FORGET:
         own = {}
-    seats = _Seats(found, board, declared, own, arrived, way == _STAY, ready, coming, draining)
+    seats = _Seats(found, board, declared, own, arrived, way == _STAY, ready, coming, draining, shut)
     rest: Sequence[Ask] = demand
     if arrived:
         rest = [ask for ask in rest if not seats.goes_home(ask)]
     if own:
         rest = [ask for ask in rest if not seats.keeps_promise(ask)]
-    if not (ready or coming or draining):
+    if not (ready or coming or draining or shut):
         found.left += rest
         return found
-    at = 0
-    while at < len(rest):
-        gang = rest[at].gang
-        if gang is None:
-            seats.anywhere(rest[at])
-            at += 1
-            continue
-        end = at
-        while end < len(rest) and rest[end].gang is gang:
-            end += 1
-        seats.gang(rest[at:end])
-        at = end
+    seats.each(rest)
     return found
 
 
@@ -148,6 +140,10 @@ class _Seats:
     ready: int
     coming: int
     draining: int
+    shut: int
+    missed: dict[int, int] = field(
+        default_factory=dict
+    )  # by kind: how many were seated when one got no place
 
     def goes_home(self, ask: Ask) -> bool:
         """The machine bought for it is ready and the scheduler has not bound anybody to its place yet.
@@ -187,11 +183,57 @@ class _Seats:
             return self.board.first(ask, 1 << number, COMING) is not None
         return room.keeps_promise(ask, self.declared, self.board.free[number])
 
+    def each(self, asks: Sequence[Ask], *, apart: bool = False) -> None:
+        """In turn; then again those to whom the places of others may have opened one.
+
+        `apart`: each by itself, whatever gang it belongs to.
+        """
+        left, order = self.found.left, self.found.order
+        since, seated = len(left), -1
+        self._in_turn(asks, apart)
+        while len(order) > seated and any(map(self._minds_others, left[since:])):
+            seated = len(order)
+            waiting = left[since:]
+            del left[since:]
+            self._in_turn(waiting, apart, again=True)
+
+    def _in_turn(self, asks: Sequence[Ask], apart: bool, *, again: bool = False) -> None:
+        left = self.found.left
+        at = 0
+        while at < len(asks):
+            ask, gang = asks[at], asks[at].gang
+            if gang is None or apart or not gang.one_location:
+                if again and not self._worth_asking(ask):
+                    left.append(ask)
+                else:
+                    self.anywhere(ask)
+                at += 1
+                continue
+            end = at
+            while end < len(asks) and asks[end].gang is gang:
+                end += 1
+            if again and not any(map(self._minds_others, asks[at:end])):
+                left += asks[at:end]
+            else:
+                self.gang(asks[at:end], gang)
+            at = end
+
+    def _worth_asking(self, ask: Ask) -> bool:
+        """Not where nobody got a place since one like it got none."""
+        return self._minds_others(ask) and self.missed.get(ask.kind) != len(self.found.order)
+
+    def _minds_others(self, ask: Ask) -> bool:
+        """Whether a place may be open to it because of others that got theirs."""
+        profile = self.board.profiles[ask.profile]
+        return bool(profile.affinity or profile.spreads)
+
     def anywhere(self, ask: Ask) -> None:
-        board = self.board
-        if (number := board.first(ask, self.ready, THERE)) is not None:
+        board, there = self.board, self.ready | self.shut
+        if (number := board.first(ask, there, THERE)) is not None:
             self._sit(ask, number, Reason.FITS_NOW)
-        elif board.soon and (number := board.first(ask, self.ready, THERE, later=True)) is not None:
+            if self.shut >> number & 1 and (until := board.rooms[number].soon_until) is not None:
+                self.found.wakes.append(until)
+        elif board.soon and (number := board.first(ask, there, THERE, later=True)) is not None:
             room = board.rooms[number]
             self._sit(ask, number, room.soon_reason)
             if room.soon_until is not None:
@@ -203,28 +245,26 @@ class _Seats:
             self._sit(ask, number, Reason.FITS_NOW)
         else:
             self.found.left.append(ask)
+            self.missed[ask.kind] = len(self.found.order)
 
-    def gang(self, asks: Sequence[Ask]) -> None:
-        gang = asks[0].gang
-        if gang is None or not gang.one_location:
-            for ask in asks:
-                self.anywhere(ask)
-            return
+    def gang(self, asks: Sequence[Ask], gang: Gang) -> None:
+        """One that must be in one location: whole, unless some of it are in one already."""
         looks = self.board.looks
         by = looks.by(names.LABEL_ZONE)
         by = {
             **by,
             "": looks.everywhere & ~looks.having(names.LABEL_ZONE),
         }  # those that tell none, as at home
-        every = (self.ready, self.coming, self.draining)
+        every = (self.ready, self.coming, self.draining, self.shut)
         for zone in [gang.location] if gang.location is not None else sorted(by):
             here = by.get(zone, 0)
             mark, told, left = len(self.found.order), dict(self.found.told), len(self.found.left)
             needed, wakes = dict(self.found.needed), len(self.found.wakes)
-            self.ready, self.coming, self.draining = (bits & here for bits in every)
-            for ask in asks:
-                self.anywhere(ask)
-            self.ready, self.coming, self.draining = every
+            self.ready, self.coming, self.draining, self.shut = (bits & here for bits in every)
+            self.missed.clear()  # which is about all locations
+            self.each(asks, apart=True)
+            self.ready, self.coming, self.draining, self.shut = every
+            self.missed.clear()
             if len(self.found.left) == left or gang.location is not None:
                 return
             while len(self.found.order) > mark:
@@ -254,6 +294,8 @@ def _words(reason: Reason, room: Room) -> str:
         case Reason.ON_THE_WAY:
             return f"{where} is on its way and has room for it"
         case Reason.GPUS_FREED_SOON:
-            return f"pods that are terminating on {where} free its GPUs soon"
+            return f"pods that are terminating on {where} make room for it soon"
+        case _ if room.shut:
+            return f"{where} is cordoned or not Ready, which the pod tolerates: the scheduler will place it there"
         case _:
             return f"{where} has room for it; the scheduler will place it there"

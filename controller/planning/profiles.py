@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controller.domain import names
-from controller.domain.kube import HostPort, NodeTerm, Pod, PodShape, Requirement
+from controller.domain.kube import HostPort, NodeTerm, Pod, PodShape, Requirement, Taint
 from controller.domain.plan import Snapshot
 from controller.planning.census import Census, Described, Spreading, described, spread_over
+from controller.planning.fit import untolerated
 from controller.planning.looks import Looks
 from controller.planning.storage import NOTHING, Attached, Held, Storage
 
@@ -75,6 +76,8 @@ class Profiles:
         self._owned: list[tuple[Described, Census]] = []
         self._by_host = {key: self._is_host(key) for key in HOST_KEYS}
         self.profiles: dict[int, Profile] = {}
+        # Places that only whoever tolerates these may have; where pods are spread, such a taint does not count.
+        self.shut: dict[tuple[Taint, ...], int] = {}
 
     def _profile(self, pod: Pod) -> Profile:
         shape = pod.shape
@@ -88,6 +91,9 @@ class Profiles:
             nodes = 0
         elif held is not NOTHING:
             nodes &= self.where_volumes_are(held, looks)
+        for taints, places in self.shut.items():
+            if untolerated(shape, taints) is not None:
+                nodes &= ~places
         profile.nodes = nodes & looks.tolerated(shape.tolerations)
         if self._later_looks is not None:
             profile.later = nodes & self._later_looks.tolerated(shape.tolerations)

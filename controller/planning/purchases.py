@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from controller.domain.money import in_words
@@ -9,6 +11,8 @@ from controller.domain.plan import Explanation, Launch
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning.choice import Candidate
 from controller.planning.drafting import Draft, why_unplaced
+from controller.planning.fit import Ask
+from controller.planning.hindsight import with_planned
 from controller.planning.own import is_own, words
 from controller.planning.room import launch
 
@@ -49,16 +53,23 @@ def buy(made: Draft) -> list[Launch]:
         bought = launch(room, f"{count} pod{'s' * (count != 1)} on {rest}")
         actions.append(bought)
         told.update(dict.fromkeys(bought.pods, why))
+    missed = [ask for ask in made.left if ask.pod.key in made.packing.unplaced]
+    if made.packing.rooms and any(made.board.profiles[ask.profile].ruled for ask in missed):
+        with with_planned(made.board, made.packing, made.packer.shop):
+            _explain(made, missed)
+    else:
+        _explain(made, missed)
+    return actions
+
+
+def _explain(made: Draft, missed: Sequence[Ask]) -> None:
     slow: dict[tuple[int, str, str], Explanation] = {}
-    for ask in made.left:
-        if ask.pod.key not in made.packing.unplaced:
-            continue
+    for ask in missed:
         limit = made.packing.unplaced[ask.pod.key]
         alike = (ask.kind, ask.pod.namespace, limit.message if limit is not None else "")
         if alike not in slow:
             slow[alike] = why_unplaced(made, ask)
-        told[ask.pod.key] = slow[alike]
-    return actions
+        made.told[ask.pod.key] = slow[alike]
 
 
 def _words(candidate: Candidate) -> tuple[str, Explanation]:

@@ -38,6 +38,7 @@ class Room:
     soon_reason: Reason = Reason.GPUS_FREED_SOON
     soon_until: float | None = None  # when that is no longer believed
     pods: list[Pod] = field(default_factory=list)
+    shut: tuple[Taint, ...] = ()  # what a pod must tolerate beside the taints: it is cordoned, or not Ready
 
     def holds(self, ask: Ask, *, later: bool = False) -> bool:
         shape = ask.pod.shape
@@ -45,9 +46,10 @@ class Room:
             return (
                 self.soon is not None
                 and enough(ask.needs, self.soon)
-                and admitted(shape, self.name, self.labels, self.soon_taints)
+                and admitted(shape, self.name, self.labels, self.soon_taints + self.shut)
             )
-        return enough(ask.needs, self.free) and admitted(shape, self.name, self.labels, self.taints)
+        taints = self.taints + self.shut
+        return enough(ask.needs, self.free) and admitted(shape, self.name, self.labels, taints)
 
     def keeps_promise(self, ask: Ask, declared: frozenset[str], free: Resources) -> bool:
         """Whether the machine on its way that was bought for this pod still has its place.
@@ -78,6 +80,7 @@ class Room:
             self.soon_reason,
             self.soon_until,
             list(self.pods),
+            self.shut,
         )
 
 

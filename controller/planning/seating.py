@@ -71,7 +71,7 @@ class Seating(Workshop):
             fresh &= here
         among = board.new & nodes & ~self._no_use.get(profile.offers, 0)
         if among and profile.shape.host_ports:
-            among &= ~board.free_ports(profile)
+            among &= ~board.ports_held(profile)
         known = self._fitting.get(ask.size)
         if known is None:
             known = self._fitting[ask.size] = (board.sizes.gate(ask.needs), shop.holding(ask.needs))

@@ -1,9 +1,13 @@
-"""The rooms that exist: Ready nodes, machines on their way, machines whose removal can be called off.
+"""The rooms that exist: Ready nodes, machines on their way, machines whose removal can be called off, and nodes of
+others that are shut but for pods that tolerate it.
 
 A machine that is on its way *is* capacity. Until its GPUs are usable it counts with what was
 promised, whatever its young Node shows (no GPUs yet, any taint); afterwards the Node counts. What such
 a Node loses again — its GPUs while the device plug-in restarts, its readiness right after the join — is
 waited for as long as the fleet itself does not believe the loss.
+
+The scheduler binds a pod to a cordoned node, or to one that is not Ready, where it tolerates that. Such a node of
+somebody else is room for it; of ours the fleet decides what becomes of them.
 """
 
 from __future__ import annotations
@@ -13,10 +17,10 @@ from dataclasses import dataclass
 
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType, Offer, arch_of
-from controller.domain.kube import Node, Pod
+from controller.domain.kube import Node, Pod, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
-from controller.domain.policy import Pool
+from controller.domain.policy import OWN, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, add, fits, is_accelerator, maximum, subtract, total
 from controller.planning import own, predict
@@ -25,6 +29,10 @@ from controller.planning.room import Room
 
 # How long a boot usually takes: GPUs that a terminating pod frees later than this are not waited for.
 USUAL_BOOT = 300.0
+# What a cordoned node, or one that is not Ready, is to the scheduler, also before the taint is there.
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+_UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoSchedule")
 _OURS = (names.TAINT_DRAINING, names.TAINT_IDLE, names.TAINT_LEAVING, names.TAINT_CLOSED)
 
 
@@ -33,9 +41,11 @@ class Sites:
     ready: list[Room]
     coming: list[Room]
     draining: list[Room]
+    shut: list[Room]
 
     def copy(self) -> Sites:
-        return Sites(*([room.copy() for room in rooms] for rooms in (self.ready, self.coming, self.draining)))
+        every = (self.ready, self.coming, self.draining, self.shut)
+        return Sites(*([room.copy() for room in rooms] for rooms in every))
 
 
 def node_of(machine: Machine, nodes: Mapping[str, Node]) -> Node | None:
@@ -53,12 +63,21 @@ def existing(snapshot: Snapshot) -> Sites:
     for pod in snapshot.pods:
         if pod.node and not pod.finished:
             bound.setdefault(pod.node, []).append(pod)
-    sites = Sites([], [], [])
+    sites = Sites([], [], [], [])
     shown = predict.labels_shown(snapshot)
     ours = {machine.name for machine in snapshot.machines}
     for node in snapshot.nodes:
-        if node.name not in ours and usable(node):
+        if node.name in ours:
+            continue
+        if usable(node):
             sites.ready.append(_real(snapshot, node, bound.get(node.name, [])))
+        elif not _once_ours(snapshot, node) and (shut := _shut(snapshot, node)):
+            room = _real(snapshot, node, bound.get(node.name, []))
+            room.shut = shut
+            if not node.ready:
+                until = (node.ready_since or 0.0) + USUAL_BOOT
+                room.soon_until = min(until, room.soon_until or until)
+            sites.shut.append(room)
     for machine in sorted(snapshot.machines, key=lambda m: (m.gpus, m.name)):
         here = node_of(machine, nodes)
         pods = bound.get(machine.name, [])
@@ -86,10 +105,34 @@ def usable(node: Node) -> bool:
     return node.ready and not node.unschedulable and not node.deleting
 
 
+def _once_ours(snapshot: Snapshot, node: Node) -> bool:
+    """Whether it is left of a machine that is gone, or of one that is switched and off."""
+    return names.LABEL_POOL in node.labels or any(
+        pool.market == OWN and pool.name == node.name for pool in snapshot.policy.pools
+    )
+
+
+def _shut(snapshot: Snapshot, node: Node) -> tuple[Taint, ...]:
+    """What a pod must tolerate to be bound there; nothing: it is no room for anybody.
+
+    One that is not Ready is counted on for no longer than a machine takes to boot: by then the scheduler has bound the
+    pod there, or it does not.
+    """
+    if node.deleting:
+        return ()
+    found: tuple[Taint, ...] = (CORDONED,) if node.unschedulable else ()
+    if not node.ready:
+        if node.ready_since is None or snapshot.now >= node.ready_since + USUAL_BOOT:
+            return ()
+        unreachable = node.has_taint(_UNREACHABLE.key, _UNREACHABLE.effect)
+        found += (_UNREACHABLE if unreachable else _NOT_READY,)
+    return found
+
+
 def _real(snapshot: Snapshot, node: Node, pods: list[Pod], machine: Machine | None = None) -> Room:
     there = {PODS: predict.MAX_PODS, **node.allocatable}
     used = total(with_place(pod.shape.requests) for pod in pods)
-    leaving = [pod for pod in pods if _frees_soon(pod, snapshot)]
+    leaving = [pod for pod in pods if frees_soon(pod, snapshot)]
     labels = {names.LABEL_HOSTNAME: node.name, **node.labels}
     room = Room(node.name, labels, node.taints, subtract(there, used), machine, soon_taints=node.taints)
     if leaving:
@@ -105,7 +148,8 @@ def _end(pod: Pod, snapshot: Snapshot) -> float:
     return (pod.deleting_at or 0.0) + snapshot.policy.deadlines.terminating_slack
 
 
-def _frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
+def frees_soon(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether what a terminating pod has there is free before a new machine could boot."""
     return pod.deleting_at is not None and snapshot.now < _end(pod, snapshot) < snapshot.now + USUAL_BOOT
 
 

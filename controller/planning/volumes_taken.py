@@ -20,25 +20,35 @@ class VolumesTaken:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._attached: dict[int, Counter[Attached]] = {}  # by place
+        self._for_now: dict[int, set[Attached]] = {}  # the same, of pods that are gone soon
         self._by_pod: dict[str, dict[str, str]] = {}  # by claim, the volume that it took; "": one is made
         self._alone: set[str] = set()
 
     def copy(self) -> VolumesTaken:
         other = VolumesTaken(self._storage)
         other._attached = {place: Counter(there) for place, there in self._attached.items()}
+        other._for_now = self._for_now  # nothing that is planned changes it
         other._by_pod, other._alone = dict(self._by_pod), set(self._alone)
         return other
 
-    def attach(self, place: int, attached: Iterable[Attached]) -> None:
+    def attach(self, place: int, attached: Iterable[Attached], *, leaving: bool = False) -> None:
         """What a pod that runs there has."""
+        if leaving:
+            self._for_now.setdefault(place, set()).update(attached)
+            return
         self._attached.setdefault(place, Counter()).update(attached)
 
-    def fit(self, held: Held, place: int, label: Label, limits: Mapping[str, int]) -> bool:
+    def fit(
+        self, held: Held, place: int, label: Label, limits: Mapping[str, int], *, later: bool = False
+    ) -> bool:
+        """`later`: once those that are terminating are gone."""
         if self.reserved(held) or self.choose(held, label) is None:
             return False
         if not limits or not (held.attached or held.choices):
             return True
         there = set(+self._attached.get(place, Counter()))
+        if not later:
+            there |= self._for_now.get(place, set())
         more = self._attaches(held, self._decided) - there
         for driver, most in limits.items():
             new = sum(1 for each in more if each[0] == driver)
