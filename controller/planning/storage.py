@@ -1,7 +1,7 @@
 """What a pod's volumes say about its node: where they are, where they could be made, how many fit.
 
 A claim that is bound is where its PersistentVolume is. One that waits for its first consumer can go where a
-free volume of its class is, or where the class may make one. A local volume names one host for ever, so the
+free volume of its class is, or where the class may make one; the first of several pods that share it decides. A local volume names one host for ever, so the
 host that a pod's own affinity names does not matter beside it only in so far as both must agree.
 """
 
@@ -77,6 +77,7 @@ class Storage:
             for driver, most in self._limits.get(machine.name, {}).items():
                 known[driver] = min(most, known.get(driver, most))
         self.used_alone = self._exclusive(snapshot.pods)
+        self._shared = self._waited_for_together(snapshot.pods)
         self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 
     def limits(self, node: str) -> Mapping[str, int]:
@@ -115,6 +116,19 @@ class Storage:
             for key in (_key(pod, volume) for volume in pod.shape.volumes)
             if key in single
         }
+
+    def _waited_for_together(self, pods: Sequence[Pod]) -> set[str]:
+        """Claims of several waiting pods, if any class says where its volumes may be. Only of these it has to be
+        remembered where they are made, and to remember takes time."""
+        if not any(kind.allowed and kind.waits_for_consumer for kind in self._classes.values()):
+            return set()
+        users = Counter(
+            key
+            for pod in pods
+            if pod.shape.volumes and not pod.node and not pod.finished
+            for key in {_key(pod, volume) for volume in pod.shape.volumes}
+        )
+        return {key for key, count in users.items() if count > 1}
 
     def held(self, pod: Pod) -> Held:
         if not pod.shape.volumes:
@@ -162,7 +176,7 @@ class Storage:
             if not made and not free:
                 return Held(wrong=f"no free volume of class {kind.name} is left for claim {name}")
             allowed = kind.allowed or None
-            if free:
+            if free or (allowed is not None and key in self._shared):
                 choices.append((claim.requested, Choice(key, free, made, allowed)))
             elif allowed is not None:
                 all_of.append(allowed)

@@ -1,26 +1,35 @@
 """What volumes the pods on the board took: free ones for good, places to attach them, claims for one pod only.
 
 Of a claim that waits for its pod the scheduler counts the driver of its class; once it is bound to a free
-volume, it counts as that volume, of that volume's driver.
+volume, it counts as that volume, of that volume's driver. A claim is made once: whoever has it too goes where
+the first of its pods had it made.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from controller.domain.kube import NodeTerm
 from controller.planning.looks import NAME
-from controller.planning.storage import Attached, Held, Storage
+from controller.planning.storage import Attached, Choice, Held, Storage
 
 Label = Callable[[str], str | None]  # of some node: the value of a label, or its name
+
+
+class Taken(NamedTuple):
+    """What became of a claim."""
+
+    volume: str = ""  # that was free; "": one is made
+    where: tuple[tuple[str, str | None], ...] = ()  # what decided that it may be made there
 
 
 class VolumesTaken:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._attached: dict[int, Counter[Attached]] = {}  # by place
-        self._by_pod: dict[str, dict[str, str]] = {}  # by claim, the volume that it took; "": one is made
+        self._by_pod: dict[str, dict[str, Taken]] = {}  # by claim
         self._alone: set[str] = set()
 
     def copy(self) -> VolumesTaken:
@@ -50,26 +59,26 @@ class VolumesTaken:
         """Whether another pod has a claim that is for one pod only."""
         return any(claim in self._alone for claim in held.alone)
 
-    def choose(self, held: Held, label: Label) -> dict[str, str] | None:
-        """By claim, the free volume that it takes on a node with these labels; None: one lacks."""
+    def choose(self, held: Held, label: Label) -> dict[str, Taken] | None:
+        """By claim, what it takes on a node with these labels; None: one lacks."""
         if not held.choices:
             return {}
         decided = self._decided
-        taken = {name for name in decided.values() if name}
-        chosen: dict[str, str] = {}
+        taken = {each.volume for each in decided.values() if each.volume}
+        chosen: dict[str, Taken] = {}
         for choice in held.choices:
             before = decided.get(choice.claim)
             for volume in choice.volumes:
-                free = volume.name not in taken if before is None else volume.name == before
+                free = volume.name not in taken if before is None else volume.name == before.volume
                 if free and (volume.terms is None or any(_meets(term, label) for term in volume.terms)):
-                    chosen[choice.claim] = volume.name
+                    chosen[choice.claim] = Taken(volume.name)
                     taken.add(volume.name)
                     break
             else:
-                makes = choice.allowed is None or any(_meets(term, label) for term in choice.allowed)
-                if before or not choice.made or not makes:
+                made = _made(choice, label) if before is None else before
+                if made is None or made.volume or any(label(key) != value for key, value in made.where):
                     return None
-                chosen[choice.claim] = ""
+                chosen[choice.claim] = made
         return chosen
 
     def seat(self, pod: str, held: Held, place: int, label: Label) -> None:
@@ -83,14 +92,28 @@ class VolumesTaken:
         self._alone.difference_update(held.alone)
         self._attached[place].subtract(self._attaches(held, chosen))
 
-    def _attaches(self, held: Held, chosen: Mapping[str, str]) -> set[Attached]:
-        others = {attached for attached in held.attached if not chosen.get(attached[1])}
-        mine = [chosen[choice.claim] for choice in held.choices if choice.claim in chosen]
+    def _attaches(self, held: Held, chosen: Mapping[str, Taken]) -> set[Attached]:
+        others = {attached for attached in held.attached if not chosen.get(attached[1], Taken()).volume}
+        mine = [chosen[choice.claim].volume for choice in held.choices if choice.claim in chosen]
         return others | set(self._storage.drivers_of(mine))
 
     @property
-    def _decided(self) -> dict[str, str]:
-        return {claim: name for each in self._by_pod.values() for claim, name in each.items()}
+    def _decided(self) -> dict[str, Taken]:
+        return {claim: taken for each in self._by_pod.values() for claim, taken in each.items()}
+
+
+def _made(choice: Choice, label: Label) -> Taken | None:
+    """One that is made for a node with these labels, if its class may.
+
+    Its topology is what the class says it can be. A class that says nothing makes it anywhere: most provisioners
+    bind it to a location all the same, but to which kind of location nobody tells before.
+    """
+    if not choice.made or choice.allowed is None:
+        return Taken() if choice.made else None
+    for term in choice.allowed:
+        if _meets(term, label):
+            return Taken(where=tuple((condition.key, label(condition.key)) for condition in term.labels))
+    return None
 
 
 def _meets(term: NodeTerm, label: Label) -> bool:

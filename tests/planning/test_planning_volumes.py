@@ -1,0 +1,105 @@
+"""Claims and volumes beyond the rows of the cases: what is made once, what is not bound yet, what is gone for good."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from controller.domain.kube import (
+    NodeTerm,
+    Pod,
+    PodVolume,
+    Requirement,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
+from controller.domain.plan import Explanation, Launch, Snapshot
+from controller.domain.reason import Reason
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A8, GIB, node, offers, pod, world
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+DATA = (PodVolume(claim="data"),)
+SHARED = ("ReadWriteMany",)
+
+
+def at(key: str, *values: str) -> tuple[NodeTerm, ...]:
+    return (NodeTerm((Requirement(key, "In", values),)),)
+
+
+ZONAL = StorageClass(
+    name="zonal", provisioner="csi", waits_for_consumer=True, allowed=at(ZONE, "FIN-01", "FIN-02")
+)
+
+
+def claim(**more: Any) -> VolumeClaim:
+    values = {"namespace": "default", "name": "data", "storage_class": "zonal", "access_modes": SHARED}
+    return VolumeClaim(**(values | more))
+
+
+def pv(**more: Any) -> Volume:
+    return Volume(**({"name": "pv", "storage_class": "zonal", "access_modes": SHARED} | more))
+
+
+def shop(*pods: Pod, **more: Any) -> Snapshot:
+    values: dict[str, Any] = {
+        "pods": pods,
+        "offers": offers(A1, A8, locations=("FIN-01", "FIN-02")),
+        "storage_classes": (ZONAL,),
+        "volume_claims": (claim(),),
+    }
+    return world(**(values | more))
+
+
+def bought(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [
+        (a.offer.type.name, a.offer.location) for a in plan(snapshot).actions if isinstance(a, Launch)
+    ]
+
+
+def told(snapshot: Snapshot, name: str) -> Explanation:
+    return plan(snapshot).pods[f"default/{name}"]
+
+
+def test_a_claim_that_waits_is_made_where_the_first_of_its_pods_finds_a_node() -> None:
+    home = node("home", 1, labels={HOST: "home", ZONE: "FIN-02"})
+    large, small = pod("large", 8, volumes=DATA), pod("small", 1, volumes=DATA)
+    for pods in permutations((large, small)):
+        snapshot = shop(*pods, nodes=(home,))
+        assert bought(snapshot) == [("8A100.176V", "FIN-02")]
+        assert told(snapshot, "small").code is Reason.FITS_NOW
+
+
+def test_machines_for_pods_that_share_a_claim_which_waits_are_all_in_one_location() -> None:
+    sold = (*offers(A8, locations=("FIN-02",)), *offers(A1, locations=("FIN-01", "FIN-02")))
+    snapshot = shop(pod("large", 8, volumes=DATA), pod("small", 1, volumes=DATA), offers=sold)
+    assert {location for _, location in bought(snapshot)} == {"FIN-02"}
+    assert len(bought(snapshot)) == 2
+
+
+def test_whoever_cannot_be_where_a_shared_claim_is_made_is_told_so_and_nothing_is_bought_for_it() -> None:
+    large = pod("large", 8, volumes=DATA, node_selector={ZONE: "FIN-02"})
+    small = pod("small", 1, volumes=DATA, node_selector={ZONE: "FIN-01"})
+    snapshot = shop(large, small)
+    assert bought(snapshot) == [("8A100.176V", "FIN-02")]
+    assert told(snapshot, "small").code is Reason.VOLUME
+
+
+def test_of_a_shared_claim_whose_class_says_no_location_nothing_is_known_and_each_pod_goes_where_it_likes() -> (
+    None
+):
+    anywhere = StorageClass(name="zonal", provisioner="csi", waits_for_consumer=True)
+    large = pod("large", 8, volumes=DATA, node_selector={ZONE: "FIN-02"})
+    small = pod("small", 1, volumes=DATA, node_selector={ZONE: "FIN-01"})
+    snapshot = shop(large, small, storage_classes=(anywhere,))
+    assert sorted(bought(snapshot)) == [("1A100.22V", "FIN-01"), ("8A100.176V", "FIN-02")]
+
+
+def test_a_claim_that_has_free_volumes_elsewhere_is_made_once_too() -> None:
+    small_volume = pv(name="far", terms=at(ZONE, "FIN-03"), phase="Available", capacity=GIB)
+    large = pod("large", 8, volumes=DATA, node_selector={ZONE: "FIN-02"})
+    small = pod("small", 1, volumes=DATA, node_selector={ZONE: "FIN-01"})
+    assert bought(shop(large, small, volumes=(small_volume,))) == [("8A100.176V", "FIN-02")]
