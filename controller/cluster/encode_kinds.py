@@ -37,6 +37,8 @@ def namespace(found: Namespace) -> Obj:
 
 def volume_claim(found: VolumeClaim) -> Obj:
     noted = {storage.SELECTED_NODE: found.selected_node} if found.selected_node else {}
+    if found.bind_completed:
+        noted[storage.BIND_COMPLETED] = "yes"
     spec = filled(accessModes=list(found.access_modes), volumeName=found.volume)
     if found.storage_class is not None:
         spec["storageClassName"] = found.storage_class

@@ -17,6 +17,7 @@ from controller.domain.kube import CsiNode, NodeTerm, Requirement, StorageClass,
 from controller.domain.quantity import QuantityError, scheduler_units
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # by this, whatever its value, the scheduler calls a claim bound
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -117,6 +118,7 @@ def volume_claim(found: ClaimWire, warn: Warn) -> VolumeClaim:
         uid=meta.uid,
         phase=sys.intern(found.status.phase or "Pending"),
         volume=spec.volumeName or "",
+        bind_completed=BIND_COMPLETED in notes,
         storage_class=None if kind is None else sys.intern(kind),
         selected_node=notes.get(SELECTED_NODE, ""),
         access_modes=spec.accessModes or (),

@@ -317,7 +317,8 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str = ""
     phase: str = "Pending"  # Pending | Bound | Lost
-    volume: str = ""  # the PersistentVolume that it is bound to
+    volume: str = ""  # the PersistentVolume that it is bound to, or asks for by name
+    bind_completed: bool = False  # the cluster says so beside the phase
     storage_class: str | None = None  # None: the default class; "": none at all
     selected_node: str = ""  # where the scheduler decided to have it provisioned
     access_modes: tuple[str, ...] = ()
@@ -328,6 +329,11 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def bound(self) -> bool:
+        """A volume alone is only a wish: whoever makes a claim may name one that another claim has."""
+        return bool(self.volume) and (self.bind_completed or self.phase == "Bound")
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,6 +154,8 @@ class Storage:
                 if key in self.used_alone:
                     return Held(wrong=f"claim {name} is ReadWriteOncePod, and another pod uses it")
                 alone.append(key)
+            if claim.volume and not claim.bound:
+                return Held(wrong=self._not_bound(claim))
             if claim.volume:
                 bound = self._volumes.get(claim.volume)
                 if bound is None:
@@ -189,6 +191,17 @@ class Storage:
             attached=tuple(sorted(attached)),
             alone=tuple(alone),
         )
+
+    def _not_bound(self, claim: VolumeClaim) -> str:
+        """The scheduler takes no pod whose claim names a volume until the cluster has bound the two; it either does so
+        at once, whatever nodes there are, or never does."""
+        words = f"claim {claim.name} asks for volume {claim.volume}"
+        wanted = self._volumes.get(claim.volume)
+        if wanted is None:
+            return f"{words}, which does not exist"
+        if wanted.claim not in ("", claim.key):
+            return f"{words}, which belongs to claim {wanted.claim}"
+        return f"{words} and is not bound to it yet"
 
     def _free(self, claim: VolumeClaim, kind: StorageClass) -> tuple[Volume, ...]:
         """Volumes that the claim could be bound to: the smallest first, as the scheduler takes them."""

@@ -66,6 +66,15 @@ ROWS: list[tuple[str, Kind[Any], dict[str, Any], Any]] = [
         ),
     ),
     (
+        "a claim that the cluster has bound to the volume that it asks for",
+        kinds.VOLUME_CLAIMS,
+        {
+            "metadata": META | {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {"volumeName": "pv"},
+        },
+        kube.VolumeClaim(namespace="n", name="o", uid="u", volume="pv", bind_completed=True),
+    ),
+    (
         "a claim that selects its volume",
         kinds.VOLUME_CLAIMS,
         {"spec": {"selector": {"matchLabels": {"disk": "fast"}}}},
@@ -354,7 +363,7 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
         st.builds(
             kube.VolumeClaim, namespace=word, name=word, uid=word, phase=word, volume=text,
             storage_class=st.none() | text, selected_node=text, access_modes=words, requested=size,
-            deleting=st.booleans(),
+            deleting=st.booleans(), bind_completed=st.booleans(),
         ),
     ),
     (

@@ -103,3 +103,31 @@ def test_a_claim_that_has_free_volumes_elsewhere_is_made_once_too() -> None:
     large = pod("large", 8, volumes=DATA, node_selector={ZONE: "FIN-02"})
     small = pod("small", 1, volumes=DATA, node_selector={ZONE: "FIN-01"})
     assert bought(shop(large, small, volumes=(small_volume,))) == [("8A100.176V", "FIN-02")]
+
+
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ((), "asks for volume pv, which does not exist"),
+        ((pv(claim="default/other", phase="Bound"),), "which belongs to claim default/other"),
+        ((pv(phase="Available"),), "is not bound to it yet"),
+        ((pv(claim="default/data", phase="Available"),), "is not bound to it yet"),
+    ],
+)
+def test_a_claim_that_only_asks_for_a_volume_by_name_is_waited_for(
+    there: tuple[Volume, ...], words: str
+) -> None:
+    snapshot = shop(pod(volumes=DATA), volume_claims=(claim(volume="pv"),), volumes=there)
+    assert bought(snapshot) == []
+    why = told(snapshot, "train")
+    assert why.code is Reason.VOLUME
+    assert words in why.message
+
+
+@pytest.mark.parametrize("says", [{"phase": "Bound"}, {"bind_completed": True}])
+def test_a_claim_is_bound_when_its_phase_says_so_or_the_mark_by_which_the_scheduler_knows(
+    says: dict[str, Any],
+) -> None:
+    there = pv(claim="default/data", terms=at(ZONE, "FIN-02"), phase="Bound")
+    snapshot = shop(pod(volumes=DATA), volume_claims=(claim(volume="pv", **says),), volumes=(there,))
+    assert bought(snapshot) == [("1A100.22V", "FIN-02")]
