@@ -62,6 +62,8 @@ def volume(found: Volume) -> Obj:
         csi=filled(driver=found.driver),
         capacity=quantities({"storage": found.capacity} if found.capacity else {}),
     )
+    if found.local:
+        spec["local"] = {}
     if found.terms is not None:
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term(each) for each in found.terms]}}
     if found.claim:

@@ -50,6 +50,10 @@ class _Csi(msgspec.Struct):
     driver: str = ""
 
 
+class _Path(msgspec.Struct):
+    """Where on its host a volume is: nobody asks."""
+
+
 class _Affinity(msgspec.Struct):
     required: NodeSelectorTerms | None = None
 
@@ -62,6 +66,8 @@ class _ClaimRef(msgspec.Struct):
 class _VolumeSpec(msgspec.Struct):
     storageClassName: str | None = None
     csi: _Csi | None = None
+    local: _Path | None = None
+    hostPath: _Path | None = None
     nodeAffinity: _Affinity | None = None
     claimRef: _ClaimRef | None = None
     accessModes: tuple[str, ...] | None = None
@@ -137,6 +143,7 @@ def volume(found: VolumeWire, warn: Warn) -> Volume:
         terms=None if where is None or where.required is None else where.required.noun(),
         storage_class=sys.intern(spec.storageClassName or ""),
         driver=sys.intern(spec.csi.driver) if spec.csi else "",
+        local=spec.local is not None or spec.hostPath is not None,
         claim="" if claim is None else f"{claim.namespace}/{claim.name}",
         phase=sys.intern(found.status.phase or ""),
         access_modes=spec.accessModes or (),

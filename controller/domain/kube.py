@@ -344,6 +344,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[NodeTerm, ...] | None = None  # its node affinity; None: usable everywhere
     storage_class: str = ""
     driver: str = ""  # CSI driver; "": none
+    local: bool = False  # a disk or a directory of one host
     claim: str = ""  # namespace/name of the claim that it belongs to
     phase: str = ""
     access_modes: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ class Held:
 
     wrong: str = ""  # why no node will do, in words
     all_of: tuple[tuple[NodeTerm, ...], ...] = ()  # of each of these one term must match
+    local: tuple[tuple[NodeTerm, ...], ...] = ()  # the same of disks of hosts, which may be gone
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a node that has the key must have one of the values
     choices: tuple[Choice, ...] = ()  # the smallest first, as the scheduler goes about it
     attached: tuple[Attached, ...] = ()  # CSI driver and volume, for the limits of nodes
@@ -136,6 +137,7 @@ class Storage:
         if self._unreadable:
             return Held(wrong=self._unreadable)
         all_of: list[tuple[NodeTerm, ...]] = []
+        local: list[tuple[NodeTerm, ...]] = []
         zones: list[tuple[str, tuple[str, ...]]] = []
         choices: list[tuple[int, Choice]] = []
         attached: set[Attached] = set()
@@ -161,7 +163,7 @@ class Storage:
                 if bound is None:
                     return Held(wrong=f"volume {claim.volume} of claim {name} does not exist")
                 if bound.terms is not None:
-                    all_of.append(bound.terms)
+                    (local if bound.local else all_of).append(bound.terms)
                 zones += _zones_of(bound)
                 if bound.driver:
                     attached.add((bound.driver, bound.name))
@@ -186,6 +188,7 @@ class Storage:
                 attached.add((kind.provisioner, key))
         return Held(
             all_of=tuple(all_of),
+            local=tuple(local),
             zones=tuple(zones),
             choices=tuple(choice for _, choice in sorted(choices, key=lambda c: c[0])),
             attached=tuple(sorted(attached)),

@@ -102,6 +102,18 @@ ROWS: list[tuple[str, Kind[Any], dict[str, Any], Any]] = [
             phase="Bound", access_modes=("ReadWriteOncePod",), capacity=2 * GI,
         ),
     ),
+    (
+        "a volume that is a disk of a host",
+        kinds.VOLUMES,
+        {"spec": {"local": {"path": "/mnt/disk"}}},
+        kube.Volume(name="o", uid="u", local=True),
+    ),
+    (
+        "a volume that is a directory of a host",
+        kinds.VOLUMES,
+        {"spec": {"hostPath": {"path": "/data", "type": ""}}},
+        kube.Volume(name="o", uid="u", local=True),
+    ),
     ("a volume that is usable everywhere", kinds.VOLUMES, {"spec": {}}, kube.Volume(name="o", uid="u")),
     (
         "a class that waits for its first consumer, in some zones",
@@ -373,6 +385,7 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
             kube.Volume, name=word, uid=word, terms=st.none() | st.lists(term, max_size=2).map(tuple),
             storage_class=text, driver=text, claim=st.just("") | st.builds("{}/{}".format, st.just("ns"), word),
             phase=text, access_modes=words, capacity=size, labels=mapping, deleting=st.booleans(),
+            local=st.booleans(),
         ),
     ),
     (

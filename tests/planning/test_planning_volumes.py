@@ -131,3 +131,13 @@ def test_a_claim_is_bound_when_its_phase_says_so_or_the_mark_by_which_the_schedu
     there = pv(claim="default/data", terms=at(ZONE, "FIN-02"), phase="Bound")
     snapshot = shop(pod(volumes=DATA), volume_claims=(claim(volume="pv", **says),), volumes=(there,))
     assert bought(snapshot) == [("1A100.22V", "FIN-02")]
+
+
+@pytest.mark.parametrize(("local", "machines"), [(True, 1), (False, 0)])
+def test_only_of_a_disk_that_went_with_its_host_the_hostname_is_forgotten(local: bool, machines: int) -> None:
+    there = pv(claim="default/data", phase="Bound", local=local, terms=at(HOST, "gone"))
+    snapshot = shop(
+        pod(volumes=DATA), volume_claims=(claim(phase="Bound", volume="pv"),), volumes=(there,)
+    )
+    assert len(bought(snapshot)) == machines
+    assert machines or told(snapshot, "train").code is Reason.VOLUME
