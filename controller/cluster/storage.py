@@ -17,7 +17,9 @@ from controller.domain.kube import CsiNode, NodeTerm, Requirement, StorageClass,
 from controller.domain.quantity import QuantityError, scheduler_units
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"  # by this, whatever its value, the scheduler calls a claim bound
+BIND_COMPLETED = (
+    "pv.kubernetes.io/bind-completed"  # by this, whatever its value, the scheduler calls a claim bound
+)
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"

@@ -12,11 +12,12 @@ from decimal import Decimal
 
 from controller.domain import gpu_labels, names
 from controller.domain.cloudthings import InstanceType, Offer
-from controller.domain.kube import DaemonSet, Taint, Toleration
+from controller.domain.kube import DaemonSet, PodShape, Taint, Toleration
 from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
 from controller.domain.resources import GPU, PODS, Resources
+from controller.planning import operators
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -80,15 +81,18 @@ def labels_of(
 
 
 def labels_shown(snapshot: Snapshot) -> dict[tuple[str, str], dict[str, str]]:
-    """By pool and type: what feature discovery wrote on a node of ours. Of several the last to be ready."""
+    """By pool and type: what feature discovery wrote on a node of ours. Of several the last to be ready.
+
+    Of a kind that has no node yet, what every GPU node of this cluster gets.
+    """
+    found = operators.everywhere(snapshot)
     nodes = {node.name: node for node in snapshot.nodes}
-    found: dict[tuple[str, str], dict[str, str]] = {}
     for machine in sorted(snapshot.machines, key=lambda m: (m.ready_at, m.name)):
         node = nodes.get(machine.name)
         product = node.labels.get(gpu_labels.PRODUCT, "") if node is not None else ""
         if machine.phase is Phase.READY and node is not None and product and "MIG-INVALID" not in product:
             told = {key: node.labels[key] for key in gpu_labels.LEARNED if key in node.labels}
-            found[(machine.pool, machine.instance_type)] = told
+            found[(machine.pool, machine.instance_type)] = told | operators.learned(node.labels)
     return found
 
 
@@ -127,17 +131,21 @@ def taints_of(pool: Pool) -> tuple[Taint, ...]:
 
 
 def daemon_overhead(
-    daemonsets: Sequence[DaemonSet], name: str, labels: Mapping[str, str], taints: Sequence[Taint]
+    daemonsets: Sequence[DaemonSet],
+    name: str,
+    labels: Mapping[str, str],
+    taints: Sequence[Taint],
+    perhaps: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
-    """What the DaemonSets that will run there take away; a DaemonSet that cannot run there takes nothing."""
+    """What the DaemonSets that will run there take away; a DaemonSet that cannot run there takes nothing.
+
+    `perhaps`: labels that the node may have besides.
+    """
     used: dict[str, int] = {}
+    more = {**labels, **perhaps} if perhaps else None
     for daemon in daemonsets:
         shape = daemon.shape
-        if any(labels.get(key) != value for key, value in shape.node_selector.items()):
-            continue
-        if shape.required_terms is not None and not any(
-            t.matches(name, labels) for t in shape.required_terms
-        ):
+        if not _selects(shape, name, labels) and not (more and _selects(shape, name, more)):
             continue
         tolerations = shape.tolerations + _DAEMON_TOLERATIONS
         if any(
@@ -149,3 +157,9 @@ def daemon_overhead(
             used[resource] = used.get(resource, 0) + units
         used[PODS] = used.get(PODS, 0) + 1
     return used
+
+
+def _selects(shape: PodShape, name: str, labels: Mapping[str, str]) -> bool:
+    if any(labels.get(key) != value for key, value in shape.node_selector.items()):
+        return False
+    return shape.required_terms is None or any(t.matches(name, labels) for t in shape.required_terms)

@@ -55,9 +55,7 @@ def shop(*pods: Pod, **more: Any) -> Snapshot:
 
 
 def bought(snapshot: Snapshot) -> list[tuple[str, str]]:
-    return [
-        (a.offer.type.name, a.offer.location) for a in plan(snapshot).actions if isinstance(a, Launch)
-    ]
+    return [(a.offer.type.name, a.offer.location) for a in plan(snapshot).actions if isinstance(a, Launch)]
 
 
 def told(snapshot: Snapshot, name: str) -> Explanation:
@@ -136,8 +134,6 @@ def test_a_claim_is_bound_when_its_phase_says_so_or_the_mark_by_which_the_schedu
 @pytest.mark.parametrize(("local", "machines"), [(True, 1), (False, 0)])
 def test_only_of_a_disk_that_went_with_its_host_the_hostname_is_forgotten(local: bool, machines: int) -> None:
     there = pv(claim="default/data", phase="Bound", local=local, terms=at(HOST, "gone"))
-    snapshot = shop(
-        pod(volumes=DATA), volume_claims=(claim(phase="Bound", volume="pv"),), volumes=(there,)
-    )
+    snapshot = shop(pod(volumes=DATA), volume_claims=(claim(phase="Bound", volume="pv"),), volumes=(there,))
     assert len(bought(snapshot)) == machines
     assert machines or told(snapshot, "train").code is Reason.VOLUME

@@ -23,7 +23,9 @@ class Volumes:
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by host and driver
     bound: dict[str, str] = field(default_factory=dict)  # by claim: its volume, or what is made for it
-    made: dict[str, dict[str, str | None]] = field(default_factory=dict)  # by claim: the labels of where it is made
+    made: dict[str, dict[str, str | None]] = field(
+        default_factory=dict
+    )  # by claim: the labels of where it is made
     attached: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # by host
     users: dict[str, int] = field(default_factory=dict)  # by claim
 
