@@ -18,7 +18,7 @@ from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
-from controller.domain.resources import is_accelerator, uses_accelerator
+from controller.domain.resources import gpus_of, uses_accelerator
 from controller.planning import fractions, gangs, together
 from controller.planning.device_claims import Claims
 from controller.planning.gangs import Gang
@@ -55,7 +55,7 @@ class Demand(msgspec.Struct):
 
 
 def gather(snapshot: Snapshot, claims: Claims) -> Demand:
-    declared = snapshot.policy.gpu_resources
+    declared = snapshot.policy.wanted_resources
     found = Demand()
     wakes: list[float] = []
     members = gangs.find(snapshot)
@@ -175,7 +175,7 @@ def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozense
 
 
 def _gpus(shape: PodShape, declared: frozenset[str]) -> int:
-    return sum(units for name, units in shape.requests.items() if is_accelerator(name, declared))
+    return sum(gpus_of(shape.requests, declared).values())
 
 
 def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:

@@ -137,7 +137,7 @@ def _draft(
     blamed: dict[str, set[str]],
     wakes: list[float],
 ) -> Draft:
-    declared = snapshot.policy.gpu_resources
+    declared = snapshot.policy.wanted_resources
     told = dict(found.told)
     demand = found.pods
     if failed:

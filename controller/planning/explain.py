@@ -13,6 +13,7 @@ from decimal import Decimal
 from controller.domain import names
 from controller.domain.kube import PodShape
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.quantity import show
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, fits, is_accelerator, missing
 from controller.planning.board import Board, Profile
@@ -92,7 +93,8 @@ def _nearest(
     """
     snapshot, ask, template, board = question.snapshot, question.ask, question.template, question.board
     profile = question.profile
-    gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
+    wanted = snapshot.policy.wanted_resources
+    gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, wanted)}
     shape = ask.pod.shape
     shown = known.get(id(shape)) if known is not None else None
     stages = shown[1] if shown else [_stage(ask, gpus, each, template(each)) for each in options]
@@ -250,19 +252,19 @@ def _too_large(
         if units > most and most:
             named = largest
             words.append(
-                f"it needs {units} {name} on one machine; the largest machine that the pools may buy has {most} "
-                f"({largest.offer.type.name}, pool {largest.pool.name}): ask for at most {most}, or allow larger "
-                "types"
+                f"it needs {show(name, units)} {name} on one machine; the largest machine that the pools may buy has "
+                f"{show(name, most)} ({largest.offer.type.name}, pool {largest.pool.name}): ask for at most "
+                f"{show(name, most)}, or allow larger types"
                 if every
-                else f"its largest machine has {most} {name} ({largest.offer.type.name})"
+                else f"its largest machine has {show(name, most)} {name} ({largest.offer.type.name})"
             )
         elif units > most:
             words.append(
-                f"it needs {units} {name}; no machine that the pools may buy has any: declare it under a pool's "
+                f"it needs {show(name, units)} {name}; no machine that the pools may buy has any: declare it under a pool's "
                 "resources, or ask for another"
                 if every
                 else f"no machine of it has any {name}"
             )
-    asked = " and ".join(f"{units} {name}" for name, units in sorted(gpus.items()))
+    asked = " and ".join(f"{show(name, units)} {name}" for name, units in sorted(gpus.items()))
     told = "; ".join(words) or f"no single machine that {who} may buy has {asked} at once"
     return Explanation(Reason.TOO_LARGE, told), named

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement, Selector, Taint
-from controller.domain.resources import PODS, Resources, is_accelerator
+from controller.domain.resources import PODS, Resources, gpus_of
 from controller.planning.gangs import Gang
 
 
@@ -84,7 +84,7 @@ def asks(
             kind = kinds.setdefault(text + amounts, len(kinds))
             size = sizes.get(amounts)
             if size is None:
-                wanted = [(n, u) for n, u in sorted(shape.requests.items()) if is_accelerator(n, declared)]
+                wanted = sorted(gpus_of(shape.requests, declared).items())
                 scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
                 needs = {name: units for name, units in with_place(shape.requests).items() if units}
                 size = sizes[amounts] = (needs, len(sizes), scarce)

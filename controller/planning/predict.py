@@ -16,7 +16,7 @@ from controller.domain.kube import DaemonSet, PodShape, Taint, Toleration
 from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
-from controller.domain.resources import GPU, PODS, Resources
+from controller.domain.resources import GPU, HUGE_PAGES, PODS, Resources
 from controller.planning import operators
 
 GIB = 1 << 30
@@ -109,19 +109,25 @@ def gpu_resources(pool: Pool, gpus: int) -> dict[str, int]:
 def allocatable_of(
     policy: Policy, pool: Pool, kind: InstanceType, observed: Mapping[str, Resources] | None = None
 ) -> dict[str, int]:
-    """What pods may use on a machine of this type, before daemons."""
+    """What pods may use on a machine of this type, before daemons.
+
+    Huge pages are set aside from its memory. A node of the type that taught us its memory may be of a pool without them.
+    """
+    huge = sum(units for name, units in pool.resources.items() if name.startswith(HUGE_PAGES))
     memory = int(Decimal(kind.memory_gib * GIB) * 63 / 64) - 320 * MIB
     storage = int((Decimal(pool.disk_gb) * 10**9 * 97 / 100 - GIB) * 90 / 100)
     if policy.kubelet_reserves_memory:
         memory -= 100 * MIB
     predicted = {
         "cpu": kind.vcpus * 1000,
-        "memory": max(0, memory * 99 // 100),
+        "memory": max(0, memory * 99 // 100 - huge),
         "ephemeral-storage": max(0, storage),
         PODS: MAX_PODS,
     }
     seen = (observed or {}).get(kind.name, {})
     predicted.update({name: seen[name] for name in ("cpu", "memory", PODS) if name in seen})
+    if huge and "memory" in seen:
+        predicted["memory"] = max(0, min(seen["memory"], kind.memory_gib * GIB - huge))
     return predicted | dict(pool.resources) | gpu_resources(pool, kind.gpus)
 
 
