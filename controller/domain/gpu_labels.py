@@ -20,6 +20,8 @@ PRESENT, PRODUCT, MEMORY, FAMILY, COUNT = (
     PREFIX + key for key in ("present", "product", "memory", "family", "count")
 )
 MIG_CAPABLE = "nvidia.com/mig.capable"
+MIG_CONFIG = "nvidia.com/mig.config"
+_SHARED = "-SHARED"
 # The operator's, one for each of its parts; OPERANDS=false keeps all of them off a node.
 DEPLOY = PREFIX + "deploy."
 OPERATED = tuple(
@@ -167,8 +169,13 @@ def labels_for(
     type_name: str,
     gpus: int,
     said: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    shared: bool = False,
 ) -> dict[str, str]:
-    """The labels of a node with these GPUs. `said` is what the settings say, by slug of a type or a model."""
+    """The labels of a node with these GPUs. `said` is what the settings say, by slug of a type or a model.
+
+    `shared`: several pods take turns on each, under the name of whole ones.
+    """
     if not gpus:
         return {}
     labels = {PRESENT: "true", COUNT: str(gpus)}
@@ -176,7 +183,7 @@ def labels_for(
     if look is not None:
         major, _, minor = look.compute.partition(".")
         labels |= {
-            PRODUCT: look.product,
+            PRODUCT: look.product + _SHARED * shared,
             MEMORY: str(look.memory),
             FAMILY: look.family,
             PREFIX + "compute.major": major,

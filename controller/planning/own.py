@@ -86,7 +86,8 @@ def labels_of(
     if face is not None:
         return labels | dict(face.labels) | there
     if offer.type.model:
-        labels |= gpu_labels.labels_for(offer.type.model, offer.type.name, offer.type.gpus, policy.gpu_labels)
+        kind, shared = offer.type, predict.are_shared(pool, offer.type.gpus)
+        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, policy.gpu_labels, shared=shared)
     if offer.location:
         labels |= {names.LABEL_REGION: offer.location, names.LABEL_ZONE: offer.location}
     return labels | dict(pool.labels) | there

@@ -22,6 +22,7 @@ from controller.planning import operators
 GIB = 1 << 30
 MIB = 1 << 20
 MAX_PODS = 110
+_NO_MIG = "all-disabled"
 
 # What the DaemonSet controller adds to its pods by itself.
 _DAEMON_TOLERATIONS = tuple(
@@ -75,7 +76,8 @@ def labels_of(
         "beta.kubernetes.io/instance-type": kind.name,
     }
     if pool.feature_discovery:
-        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, said)
+        shared = are_shared(pool, kind.gpus)
+        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, said, shared=shared)
         labels |= shown or {}
     return labels | own_labels(pool, offer, hostname)
 
@@ -94,6 +96,13 @@ def labels_shown(snapshot: Snapshot) -> dict[tuple[str, str], dict[str, str]]:
             told = {key: node.labels[key] for key in gpu_labels.LEARNED if key in node.labels}
             found[(machine.pool, machine.instance_type)] = told | operators.learned(node.labels)
     return found
+
+
+def are_shared(pool: Pool, gpus: int) -> bool:
+    """More GPUs under their own name than there are: time-slicing or MPS. Slices of MIG can look the same, and are told
+    apart by the label that asks for them; renamed shares (nvidia.com/gpu.shared) leave the product as it is."""
+    sliced = pool.labels.get(gpu_labels.MIG_CONFIG, _NO_MIG) != _NO_MIG
+    return pool.resources.get(GPU, 0) > gpus > 0 and not sliced
 
 
 def gpu_resources(pool: Pool, gpus: int) -> dict[str, int]:
