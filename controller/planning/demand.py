@@ -73,8 +73,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         shape = pod.shape
         whole = asking.get(id(shape))
         if whole is None:
-            ours = not (shape.is_daemon or shape.mirror)
-            whole = asking[id(shape)] = ours and uses_accelerator(shape.requests, declared)
+            whole = asking[id(shape)] = uses_accelerator(shape.requests, declared)
         shared = kai and fractions.asks_for_share(pod)
         if not whole and (shape.is_daemon or shape.mirror or not (shape.has_claims or shared)):
             continue
@@ -122,6 +121,9 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
 
 def _never_demand(shape: PodShape, namespace: str, policy: Policy) -> str:
     """Why waiting pods of this shape that ask for GPUs are none of our business, if they are not."""
+    if shape.is_daemon or shape.mirror:
+        of = f"DaemonSet {shape.owner_name}" if shape.is_daemon else "its node's own kubelet"
+        return f"{of} made the pod for a node that is there; another one would not help it"
     if shape.annotations.get(names.POD_IGNORE) == "true":
         return f"the pod says {names.POD_IGNORE}=true"
     if shape.scheduler not in policy.scheduler_names:
