@@ -186,7 +186,7 @@ def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:
     for key in (names.POD_MIN_AGE, names.CA_POD_DELAY) if pod.shape.annotations else ():
         seconds = duration(pod.shape.annotations.get(key, ""))
         if seconds is not None:
-            age, words = seconds, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
+            age, words = seconds, f"the pod says {key}; it waits for that age"
             break
     ready_at = pod.created + age
     return (ready_at, words) if age and ready_at > snapshot.now else None

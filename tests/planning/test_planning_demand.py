@@ -113,6 +113,7 @@ def test_one_odd_pod_does_not_keep_the_others_from_being_planned() -> None:
 def test_a_pod_that_asked_to_grow_older_is_waited_for(annotation: dict[str, str], wake: float) -> None:
     decided = plan(world(pods=(pod(annotations=annotation),)))
     assert decided.pods["default/train"].code is Reason.TOO_YOUNG
+    assert f"the pod says {next(iter(annotation))}" in decided.pods["default/train"].message
     assert decided.wake_at == wake
 
 
