@@ -285,6 +285,8 @@ def _of_no_influence(broken: Mapping[str, Explanation], held: Collection[str]) -
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    shop = made.packer.shop
-    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, shop.stages)
-    return why_not(question, made.options, made.packing.unplaced[ask.pod.key])
+    shop, packing = made.packer.shop, made.packing
+    claims = made.board.profiles[ask.profile].held.contested
+    users = packing.users_of(claims, made.board) if claims else ()
+    question = Question(made.snapshot, ask, shop.template, made.board, packing.tally, users, shop.stages)
+    return why_not(question, made.options, packing.unplaced[ask.pod.key])

@@ -6,7 +6,7 @@ status and the logs all print.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -22,6 +22,7 @@ from controller.planning.choice import Candidate
 from controller.planning.fit import Ask, selected, unmet_selector, untolerated
 from controller.planning.limits import Tally
 from controller.planning.room import Room
+from controller.planning.storage import Held
 
 _GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE, _OTHERS = range(7)
 _POOLS = 4  # told of beside the nearest: the sentence becomes an event, and those are short
@@ -31,6 +32,7 @@ _NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
 _SHAPES = 64  # that are remembered
 
 Template = Callable[[Candidate], Room]
+Users = Sequence[tuple[Held, Mapping[str, str]]]  # with the labels of their machines
 Stages = dict[int, tuple[PodShape, list[int]]]  # by shape, which is held
 
 
@@ -43,6 +45,7 @@ class Question:
     template: Template
     board: Board | None = None
     tally: Tally | None = None  # with what is bought by the same plan
+    users: Users = ()  # of its claims, that machines of the same plan are for
     stages: Stages | None = None  # that earlier questions about all of the same options came to
 
     @property
@@ -60,6 +63,10 @@ def why_not(
     snapshot, profile = question.snapshot, question.profile
     if profile is not None and profile.held.wrong:
         return Explanation(Reason.VOLUME, f"no machine helps: {profile.held.wrong}")
+    if profile is not None and question.board is not None and profile.held.contested:
+        taken = question.board.volumes_taken(profile, question.users)
+        if taken:
+            return Explanation(Reason.VOLUME, f"no machine helps: {taken}")
     if not snapshot.policy.pools:
         return Explanation(Reason.NO_POOLS, "no pool is configured: add one under pools")
     if not options:

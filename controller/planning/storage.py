@@ -48,12 +48,18 @@ class Held:
     """What the volumes of one pod ask of its node."""
 
     wrong: str = ""  # why no node will do, in words
+    pod: str = ""  # whose they are
     all_of: tuple[tuple[NodeTerm, ...], ...] = ()  # of each of these one term must match
     local: tuple[tuple[NodeTerm, ...], ...] = ()  # the same of disks of hosts, which may be gone
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a node that has the key must have one of the values
     choices: tuple[Choice, ...] = ()  # the smallest first, as the scheduler goes about it
     attached: tuple[Attached, ...] = ()  # CSI driver and volume, for the limits of nodes
     alone: tuple[str, ...] = ()  # claims that only one pod may use at a time
+
+    @property
+    def contested(self) -> set[str]:
+        """Claims that what other pods do decides about."""
+        return {*self.alone, *(choice.claim for choice in self.choices)}
 
     @property
     def free_of_rules(self) -> bool:
@@ -106,17 +112,17 @@ class Storage:
     def limited(self) -> bool:
         return any(self._limits.values())
 
-    def _exclusive(self, pods: Sequence[Pod]) -> set[str]:
+    def _exclusive(self, pods: Sequence[Pod]) -> dict[str, str]:
+        """Claims for one pod only that pods which run have, and of each one such pod."""
         single = {key for key, claim in self._claims.items() if "ReadWriteOncePod" in claim.access_modes}
         if not single:
-            return set()
-        return {
-            key
-            for pod in pods
-            if pod.node and not pod.finished
-            for key in (_key(pod, volume) for volume in pod.shape.volumes)
-            if key in single
-        }
+            return {}
+        found: dict[str, str] = {}
+        for pod in pods:
+            for volume in pod.shape.volumes if pod.node and not pod.finished else ():
+                if (key := _key(pod, volume)) in single:
+                    found[key] = min(pod.key, found.get(key, pod.key))
+        return found
 
     def _waited_for_together(self, pods: Sequence[Pod]) -> set[str]:
         """Claims of several waiting pods, if any class says where its volumes may be. Only of these it has to be
@@ -154,7 +160,7 @@ class Storage:
                 return Held(wrong=f"claim {name} has lost its volume")
             if "ReadWriteOncePod" in claim.access_modes:
                 if key in self.used_alone:
-                    return Held(wrong=f"claim {name} is ReadWriteOncePod, and another pod uses it")
+                    return Held(wrong=alone_with(key, self.used_alone[key]))
                 alone.append(key)
             if claim.volume and not claim.bound:
                 return Held(wrong=self._not_bound(claim))
@@ -187,6 +193,7 @@ class Storage:
             if made:
                 attached.add((kind.provisioner, key))
         return Held(
+            pod=pod.key,
             all_of=tuple(all_of),
             local=tuple(local),
             zones=tuple(zones),
@@ -239,6 +246,10 @@ class Storage:
                 if kind is not None and kind.provisioner not in _NOT_MADE:
                     found.add((kind.provisioner, key))
         return tuple(sorted(found))
+
+
+def alone_with(claim: str, user: str) -> str:
+    return f"claim {claim.partition('/')[2]} is ReadWriteOncePod, and pod {user} has it"
 
 
 def _key(pod: Pod, volume: PodVolume) -> str:

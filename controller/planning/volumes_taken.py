@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from controller.domain.kube import NodeTerm
 from controller.planning.looks import NAME
-from controller.planning.storage import Attached, Choice, Held, Storage
+from controller.planning.storage import Attached, Choice, Held, Storage, alone_with
 
 Label = Callable[[str], str | None]  # of some node: the value of a label, or its name
 
@@ -30,12 +30,12 @@ class VolumesTaken:
         self._storage = storage
         self._attached: dict[int, Counter[Attached]] = {}  # by place
         self._by_pod: dict[str, dict[str, Taken]] = {}  # by claim
-        self._alone: set[str] = set()
+        self._alone: dict[str, str] = {}  # by claim, the pod that has it
 
     def copy(self) -> VolumesTaken:
         other = VolumesTaken(self._storage)
         other._attached = {place: Counter(there) for place, there in self._attached.items()}
-        other._by_pod, other._alone = dict(self._by_pod), set(self._alone)
+        other._by_pod, other._alone = dict(self._by_pod), dict(self._alone)
         return other
 
     def attach(self, place: int, attached: Iterable[Attached]) -> None:
@@ -43,7 +43,7 @@ class VolumesTaken:
         self._attached.setdefault(place, Counter()).update(attached)
 
     def fit(self, held: Held, place: int, label: Label, limits: Mapping[str, int]) -> bool:
-        if self.reserved(held) or self.choose(held, label) is None:
+        if self.user_of(held) or self.choose(held, label) is None:
             return False
         if not limits or not (held.attached or held.choices):
             return True
@@ -55,9 +55,24 @@ class VolumesTaken:
                 return False
         return True
 
-    def reserved(self, held: Held) -> bool:
-        """Whether another pod has a claim that is for one pod only."""
-        return any(claim in self._alone for claim in held.alone)
+    def user_of(self, held: Held) -> str:
+        """The pod that has a claim of these which is for one pod only."""
+        return next((self._alone[claim] for claim in held.alone if claim in self._alone), "")
+
+    def objection(self, held: Held) -> str:
+        """In words, what other pods of the same plan took of these; "": nothing."""
+        for claim in held.alone:
+            if claim in self._alone:
+                return alone_with(claim, self._alone[claim])
+        decided = self._decided
+        for choice in held.choices:
+            before, name = decided.get(choice.claim), choice.claim.partition("/")[2]
+            if before is not None and before.volume:
+                return f"another pod has claim {name} too, which volume {before.volume} is taken for"
+            if before is not None and before.where:
+                where = ", ".join(f"{key}={value}" for key, value in before.where)
+                return f"another pod has claim {name} too, whose volume is made where that one goes ({where})"
+        return ""
 
     def choose(self, held: Held, label: Label) -> dict[str, Taken] | None:
         """By claim, what it takes on a node with these labels; None: one lacks."""
@@ -84,12 +99,13 @@ class VolumesTaken:
     def seat(self, pod: str, held: Held, place: int, label: Label) -> None:
         chosen = self.choose(held, label) or {}
         self._by_pod[pod] = chosen
-        self._alone.update(held.alone)
+        self._alone.update(dict.fromkeys(held.alone, held.pod))
         self.attach(place, self._attaches(held, chosen))
 
     def unseat(self, pod: str, held: Held, place: int) -> None:
         chosen = self._by_pod.pop(pod, {})
-        self._alone.difference_update(held.alone)
+        for claim in held.alone:
+            self._alone.pop(claim, None)
         self._attached[place].subtract(self._attaches(held, chosen))
 
     def _attaches(self, held: Held, chosen: Mapping[str, Taken]) -> set[Attached]:

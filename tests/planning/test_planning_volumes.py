@@ -83,7 +83,9 @@ def test_whoever_cannot_be_where_a_shared_claim_is_made_is_told_so_and_nothing_i
     small = pod("small", 1, volumes=DATA, node_selector={ZONE: "FIN-01"})
     snapshot = shop(large, small)
     assert bought(snapshot) == [("8A100.176V", "FIN-02")]
-    assert told(snapshot, "small").code is Reason.VOLUME
+    why = told(snapshot, "small")
+    assert why.code is Reason.VOLUME
+    assert "whose volume is made where that one goes (topology.kubernetes.io/zone=FIN-02)" in why.message
 
 
 def test_of_a_shared_claim_whose_class_says_no_location_nothing_is_known_and_each_pod_goes_where_it_likes() -> (
@@ -137,3 +139,16 @@ def test_only_of_a_disk_that_went_with_its_host_the_hostname_is_forgotten(local:
     snapshot = shop(pod(volumes=DATA), volume_claims=(claim(phase="Bound", volume="pv"),), volumes=(there,))
     assert len(bought(snapshot)) == machines
     assert machines or told(snapshot, "train").code is Reason.VOLUME
+
+
+@pytest.mark.parametrize("where", [{}, {"node": "home"}])
+def test_whoever_comes_second_to_a_claim_for_one_pod_is_told_who_has_it(where: dict[str, str]) -> None:
+    alone = claim(access_modes=("ReadWriteOncePod",), phase="Bound", volume="pv")
+    first, second = pod("first", volumes=DATA, **where), pod("second", volumes=DATA)
+    for pods in permutations((first, second)):
+        snapshot = shop(
+            *pods, nodes=(node("home", 2),), volume_claims=(alone,), volumes=(pv(claim="default/data"),)
+        )
+        why = told(snapshot, "second")
+        assert why.code is Reason.VOLUME
+        assert "claim data is ReadWriteOncePod, and pod default/first has it" in why.message
