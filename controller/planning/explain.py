@@ -10,24 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from controller.domain import names
 from controller.domain.kube import PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.quantity import show
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, fits, is_accelerator, missing
+from controller.planning import unselected
 from controller.planning.board import Board, Profile
 from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate
-from controller.planning.fit import Ask, selected, unmet_selector, untolerated
+from controller.planning.fit import Ask, selected, untolerated
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.storage import Held
 
-_GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE, _OTHERS = range(7)
+# Between the first two: what meets all conditions but one is further than what lacks two.
+_GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE = range(0, 600, 100)
 _POOLS = 4  # told of beside the nearest: the sentence becomes an event, and those are short
-_VALUES = 5  # of a label
-_NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
 
 _SHAPES = 64  # that are remembered
 
@@ -130,7 +129,7 @@ def _nearest(
     # What hinders is told of the smallest, whose number is the least to change; what is too small, of
     # the machine that comes closest.
     nearest = min(reached, key=_smallest if furthest != _RESOURCES else lambda c: _closest(ask, c, template))
-    return _words(question, furthest, nearest, reached), nearest
+    return _words(question, furthest, nearest, reached, options), nearest
 
 
 def _limit(
@@ -152,7 +151,8 @@ def _stage(ask: Ask, gpus: Resources, candidate: Candidate, room: Room) -> int:
     if not fits(gpus, room.free):
         return _GPUS
     if not selected(shape, room.name, room.labels):
-        return _SELECTOR
+        lacks = len(unselected.unmet(shape, room.name, room.labels))
+        return max(_GPUS + 1, _SELECTOR + 1 - lacks)
     if untolerated(shape, room.taints) is not None:
         return _TAINT
     return _HINDRANCE if fits(ask.needs, room.free) else _RESOURCES
@@ -217,21 +217,19 @@ def _closest(ask: Ask, candidate: Candidate, template: Template) -> tuple[float,
     return (worst, *_smallest(candidate))
 
 
-def _words(question: Question, stage: int, candidate: Candidate, reached: Sequence[Candidate]) -> Explanation:
+def _words(
+    question: Question,
+    stage: int,
+    candidate: Candidate,
+    reached: Sequence[Candidate],
+    options: Sequence[Candidate],
+) -> Explanation:
     ask, room = question.ask, question.template(candidate)
     shape, pool = ask.pod.shape, candidate.pool.name
-    if stage == _SELECTOR:
-        condition, key = unmet_selector(shape, room.name, room.labels)
-        if key in _NAMES:
-            there = "a new machine has a name of its own, so none is bought for it"
-        elif key in room.labels:
-            rooms = [question.template(other) for other in reached if other.pool is candidate.pool]
-            values = sorted({other.labels[key] for other in rooms if key in other.labels})
-            more = ", …" if len(values) > _VALUES else ""
-            there = f"machines of pool {pool} have {key}={', '.join(values[:_VALUES])}{more}"
-        else:
-            there = f"machines of pool {pool} have no label {key}" if key else "it matches no node at all"
-        return Explanation(Reason.SELECTOR, f"the pod asks for {condition}; {there}")
+    if stage <= _SELECTOR:
+        close = [question.template(other) for other in reached if other.pool is candidate.pool]
+        rooms = [question.template(other) for other in options if other.pool is candidate.pool]
+        return Explanation(Reason.SELECTOR, unselected.words(shape, room, close, rooms, pool))
     if stage == _TAINT:
         taint = untolerated(shape, room.taints)
         return Explanation(
