@@ -35,7 +35,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
             return True
         if self.operator in ("Lt", "Gt"):
             return _compares(taint.value, self.operator, self.value, _CANONICAL)
-        return self.value == taint.value
+        return self.operator in ("Equal", "") and self.value == taint.value
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
