@@ -14,7 +14,7 @@ from controller.cluster import stamps
 from controller.cluster.requests import Warn
 from controller.cluster.wire import LabelledMeta, LabelSelector, NodeSelectorTerms, interned
 from controller.domain.kube import CsiNode, NodeTerm, Requirement, StorageClass, Volume, VolumeClaim
-from controller.domain.quantity import QuantityError, scheduler_units
+from controller.domain.quantity import QuantityError, negative, scheduler_units
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = (
@@ -198,7 +198,10 @@ def csi_node(found: CsiNodeWire, warn: Warn) -> CsiNode:
 def _size(sizes: Sizes | None, field: str, warn: Warn) -> int:
     text = (sizes or {}).get("storage", 0)
     try:
-        return scheduler_units("storage", str(text))
+        size = scheduler_units("storage", str(text))
+        if size < 0:
+            raise QuantityError(negative(text))
+        return size
     except QuantityError as error:
         warn(f"{field}[storage]", str(error))
         return 0
