@@ -168,7 +168,13 @@ class Desk:
         """Most changes of machines and Nodes change no template: they are kept then."""
         fleet, nodes = self.fleet, self.wheel.seen_nodes()
         self._shown = labels_shown(
-            Snapshot(now=0.0, policy=self.policy, nodes=nodes, machines=fleet.machines())
+            Snapshot(
+                now=0.0,
+                policy=self.policy,
+                nodes=nodes,
+                machines=fleet.machines(),
+                offers=fleet.catalogue.offers,
+            )
         )
         figures = {name: dict(found) for name, found in fleet.ledger.figures.items()}
         made_of = (fleet.catalogue, fleet.policy, figures, self._shown, self._faces())

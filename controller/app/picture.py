@@ -2,7 +2,8 @@
 
 Of thirty thousand pods only those count that wait, or that sit on nodes with accelerators or on
 machines of ours. Other nodes matter only while a machine that may go carries pods that would move there,
-or while pods elsewhere have a say in where a waiting one runs: by affinity, spread or a shared volume.
+or while pods elsewhere have a say in where a waiting one runs: by affinity, spread or a shared volume. A host with
+the disk of a waiting pod is always seen, or it would be taken to be gone.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Collection, Iterable
 from operator import attrgetter
 
 from controller.cluster.protocol import View
+from controller.domain import names as keys
 from controller.domain.kube import Pod, PodShape, Volume
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Snapshot
@@ -43,12 +45,14 @@ def take(policy: Policy, view: View, fleet: Fleet, now: float) -> Snapshot:
         or any(membership(pod) is not None for pod in waiting)
     )
     heard = set() if everywhere else _with_a_say(view, waiting, declared)
+    disks = set() if everywhere else _with_disks(view, waiting)
     nodes = [
         fleet.node_as_marked(node) if node.name in names else node
         for node in view.nodes()
         if everywhere
         or node.name in names
         or node.name in heard
+        or (disks and node.labels.get(keys.LABEL_HOSTNAME, node.name) in disks)
         or any(is_accelerator(n, declared) for n in node.allocatable)
         or any(is_accelerator(n, declared) for n in node.capacity)
     ]
@@ -134,6 +138,20 @@ def _with_a_say(view: View, waiting: Iterable[Pod], declared: Collection[str]) -
         return judged[id(shape)]
 
     return {pod.node for pod in view.guarded_pods() if keeps_off(pod.shape)}
+
+
+def _with_disks(view: View, waiting: Iterable[Pod]) -> set[str]:
+    """The hosts with local volumes of waiting pods."""
+    claims = _claims(waiting)
+    return {
+        host
+        for volume in (view.persistent_volumes() if claims else ())
+        if volume.local and volume.claim in claims
+        for term in volume.terms or ()
+        for condition in term.labels
+        if condition.key == keys.LABEL_HOSTNAME
+        for host in condition.values
+    }
 
 
 def _claims(pods: Iterable[Pod]) -> set[str]:

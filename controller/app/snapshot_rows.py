@@ -20,7 +20,7 @@ from controller.domain.cloudthings import ON_DEMAND, SPOT, SWITCHED, InstanceTyp
 from controller.domain.images import ANY_IMAGE
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Failing, InVain, Refusal, Tried
-from controller.domain.quantity import QuantityError, scheduler_units
+from controller.domain.quantity import QuantityError, negative, scheduler_units
 from controller.domain.reason import Reason
 from controller.domain.switching import Own, Power
 from controller.planning.scale_down import LATEST, parse_time
@@ -112,6 +112,8 @@ def amounts(key: str, value: Any) -> dict[str, int]:
     for name, amount in mapping(key, value).items():
         try:
             found[name] = scheduler_units(name, str(amount))
+            if found[name] < 0:
+                raise QuantityError(negative(amount))
         except QuantityError as error:
             raise SnapshotError(f"{key}.{name}: {error}") from error
     return found

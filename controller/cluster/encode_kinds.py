@@ -38,6 +38,8 @@ def namespace(found: Namespace) -> Obj:
 
 def volume_claim(found: VolumeClaim) -> Obj:
     noted = {storage.SELECTED_NODE: found.selected_node} if found.selected_node else {}
+    if found.bind_completed:
+        noted[storage.BIND_COMPLETED] = "yes"
     spec = filled(accessModes=list(found.access_modes), volumeName=found.volume)
     if found.storage_class is not None:
         spec["storageClassName"] = found.storage_class
@@ -61,6 +63,8 @@ def volume(found: Volume) -> Obj:
         csi=filled(driver=found.driver),
         capacity=quantities({"storage": found.capacity} if found.capacity else {}),
     )
+    if found.local:
+        spec["local"] = {}
     if found.terms is not None:
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term(each) for each in found.terms]}}
     if found.claim:

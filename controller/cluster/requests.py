@@ -14,7 +14,7 @@ from decimal import Context, Decimal
 from typing import NamedTuple
 
 from controller.cluster.wire import Amounts
-from controller.domain.quantity import QuantityError, parse_quantity, scheduler_units
+from controller.domain.quantity import QuantityError, negative, parse_quantity, scheduler_units
 
 Wire = Mapping[str, str | int | float] | None
 Sums = dict[str, Decimal]
@@ -98,6 +98,8 @@ def _read(amounts: Wire, warn: Warn, field: str) -> Sums:
     for name, text in (amounts or {}).items():
         try:
             found[name] = parse_quantity(str(text))
+            if found[name] < 0:
+                raise QuantityError(negative(text))
         except QuantityError as error:
             warn(f"{field}[{name}]", str(error))
             found[name] = Decimal(UNREADABLE)
@@ -114,7 +116,10 @@ def amounts(found: Wire, field: str, warn: Warn) -> Mapping[str, int]:
     read: dict[str, int] = {}
     for name, text in (found or {}).items():
         try:
-            read[sys.intern(name)] = min(UNREADABLE, scheduler_units(name, str(text)))
+            amount = min(UNREADABLE, scheduler_units(name, str(text)))
+            if amount < 0:
+                raise QuantityError(negative(text))
+            read[sys.intern(name)] = amount
         except QuantityError as error:
             warn(f"{field}[{name}]", str(error))
     return read

@@ -38,6 +38,7 @@ _tolerations = msgspec.json.Decoder(tuple[Toleration, ...]).decode
 _strings = msgspec.json.Decoder(dict[str, str]).decode
 _overhead = msgspec.json.Decoder(dict[str, str | int | float]).decode
 _owners = msgspec.json.Decoder(list[wire.Owner]).decode
+_SHOWN = 60  # of what cannot be read
 
 
 class Shapes:
@@ -197,9 +198,15 @@ class Shapes:
             warn(field, text)
 
         found = effective(
-            [Asked(_resources(raw, told)) for raw, _ in containers],
-            [Asked(_resources(raw, told), sidecar) for raw, sidecar in init],
-            None if is_absent(spec.resources) else _resources(bytes(spec.resources), told),
+            [
+                Asked(_resources(raw, told, f"spec.containers[{at}]"))
+                for at, (raw, _) in enumerate(containers)
+            ],
+            [
+                Asked(_resources(raw, told, f"spec.initContainers[{at}]"), sidecar)
+                for at, (raw, sidecar) in enumerate(init)
+            ],
+            None if is_absent(spec.resources) else _resources(bytes(spec.resources), told, "spec"),
             None if is_absent(spec.overhead) else _overhead(spec.overhead),
             told,
         )
@@ -248,13 +255,13 @@ def is_absent(raw: msgspec.Raw) -> bool:
     return len(memoryview(raw)) <= 4 and bytes(raw) in ABSENT
 
 
-def _resources(raw: bytes, warn: Warn) -> Amounts:
+def _resources(raw: bytes, warn: Warn, whose: str = "") -> Amounts:
     if raw in ABSENT:
         return _NO_AMOUNTS
     try:
         return _amounts(raw)
     except msgspec.MsgspecError as error:
-        warn("resources", str(error))
+        warn(f"{whose}.resources".lstrip("."), f"{error}: {raw[:_SHOWN].decode(errors='replace')}")
         return Amounts(requests={"nvidia.com/gpu": "unreadable", "cpu": "unreadable"})
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+_SUCH = "2026-11-18T10:00:00Z"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> float:
     """Seconds since the epoch. ValueError for anything else than RFC 3339."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone")
-    return (found - _EPOCH).total_seconds()
+    try:
+        return (datetime.fromisoformat(text) - _EPOCH).total_seconds()
+    except (ValueError, TypeError, OverflowError) as error:  # TypeError: it has no time zone
+        raise ValueError(f"{text!r}; expected a time as RFC 3339 has it, such as {_SUCH}") from error
 
 
 def _at(seconds: float) -> datetime:

@@ -14,9 +14,12 @@ from controller.cluster import stamps
 from controller.cluster.requests import Warn
 from controller.cluster.wire import LabelledMeta, LabelSelector, NodeSelectorTerms, interned
 from controller.domain.kube import CsiNode, NodeTerm, Requirement, StorageClass, Volume, VolumeClaim
-from controller.domain.quantity import QuantityError, scheduler_units
+from controller.domain.quantity import QuantityError, negative, scheduler_units
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = (
+    "pv.kubernetes.io/bind-completed"  # by this, whatever its value, the scheduler calls a claim bound
+)
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -49,6 +52,10 @@ class _Csi(msgspec.Struct):
     driver: str = ""
 
 
+class _Path(msgspec.Struct):
+    """Where on its host a volume is: nobody asks."""
+
+
 class _Affinity(msgspec.Struct):
     required: NodeSelectorTerms | None = None
 
@@ -61,6 +68,8 @@ class _ClaimRef(msgspec.Struct):
 class _VolumeSpec(msgspec.Struct):
     storageClassName: str | None = None
     csi: _Csi | None = None
+    local: _Path | None = None
+    hostPath: _Path | None = None
     nodeAffinity: _Affinity | None = None
     claimRef: _ClaimRef | None = None
     accessModes: tuple[str, ...] | None = None
@@ -117,6 +126,7 @@ def volume_claim(found: ClaimWire, warn: Warn) -> VolumeClaim:
         uid=meta.uid,
         phase=sys.intern(found.status.phase or "Pending"),
         volume=spec.volumeName or "",
+        bind_completed=BIND_COMPLETED in notes,
         storage_class=None if kind is None else sys.intern(kind),
         selected_node=notes.get(SELECTED_NODE, ""),
         access_modes=spec.accessModes or (),
@@ -135,6 +145,7 @@ def volume(found: VolumeWire, warn: Warn) -> Volume:
         terms=None if where is None or where.required is None else where.required.noun(),
         storage_class=sys.intern(spec.storageClassName or ""),
         driver=sys.intern(spec.csi.driver) if spec.csi else "",
+        local=spec.local is not None or spec.hostPath is not None,
         claim="" if claim is None else f"{claim.namespace}/{claim.name}",
         phase=sys.intern(found.status.phase or ""),
         access_modes=spec.accessModes or (),
@@ -187,7 +198,10 @@ def csi_node(found: CsiNodeWire, warn: Warn) -> CsiNode:
 def _size(sizes: Sizes | None, field: str, warn: Warn) -> int:
     text = (sizes or {}).get("storage", 0)
     try:
-        return scheduler_units("storage", str(text))
+        size = scheduler_units("storage", str(text))
+        if size < 0:
+            raise QuantityError(negative(text))
+        return size
     except QuantityError as error:
         warn(f"{field}[storage]", str(error))
         return 0

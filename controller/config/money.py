@@ -68,7 +68,7 @@ class GpuLabelSetting(Section):
 
     product: LabelValue | None = Field(
         None,
-        description="nvidia.com/gpu.product; the built-in value unless given, with -SHARED where shared.",
+        description="nvidia.com/gpu.product; the built-in value unless given, with -SHARED where a pool declares more nvidia.com/gpu than there are.",
     )
     memory: LabelCount | None = Field(
         None, description="nvidia.com/gpu.memory in MiB; the built-in value unless given, as ECC changes it."

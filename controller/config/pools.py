@@ -120,7 +120,8 @@ class PoolSetting(Section):
         description="Of the pool's nodes; none, because a taint unknown to the GPU DaemonSets means no GPUs at all.",
     )
     resources: Annotated[dict[str, str], PlainValidator(parse_resources)] = Field(
-        {}, description="Totals per node where they differ from the catalogue, for example MIG slices."
+        {},
+        description="Totals per node where they differ from the catalogue, for example MIG slices. Huge pages are taken off the memory.",
     )
     join: Text | None = Field(
         None,

@@ -20,6 +20,29 @@ PRESENT, PRODUCT, MEMORY, FAMILY, COUNT = (
     PREFIX + key for key in ("present", "product", "memory", "family", "count")
 )
 MIG_CAPABLE = "nvidia.com/mig.capable"
+MIG_CONFIG = "nvidia.com/mig.config"
+_SHARED = "-SHARED"
+# The operator's, one for each of its parts; OPERANDS=false keeps all of them off a node.
+DEPLOY = PREFIX + "deploy."
+OPERATED = tuple(
+    DEPLOY + part
+    for part in (
+        "driver",
+        "container-toolkit",
+        "device-plugin",
+        "gpu-feature-discovery",
+        "dcgm",
+        "dcgm-exporter",
+        "mig-manager",
+        "node-status-exporter",
+        "operator-validator",
+    )
+)
+OPERANDS = DEPLOY + "operands"
+# Of node feature discovery: 10de is NVIDIA, 0302 a processor without a screen, 0300 a graphics card.
+PCI_VENDOR, PCI_COMPUTE, PCI_GRAPHICS = PCI = tuple(
+    f"feature.node.kubernetes.io/pci-{slot}.present" for slot in ("10de", "0302_10de", "0300_10de")
+)
 # What a node can teach about the next one of its type: the others follow from the catalogue.
 LEARNED = (PRODUCT, MEMORY, FAMILY)
 
@@ -30,6 +53,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     family: str  # as since release 0.18 of the device plug-in
     compute: str  # compute capability
     mig: bool
+    graphics: bool = False  # may show itself as a graphics card, as it is set
     source: str
 
 
@@ -116,6 +140,7 @@ LOOKS: Mapping[str, Look] = {
         family="ampere",
         compute="8.6",
         mig=False,
+        graphics=True,
         source="labels of a k3s node with the GPU operator; 46068 MiB with ECC on",
     ),
     "rtx-6000-ada": Look(
@@ -124,6 +149,7 @@ LOOKS: Mapping[str, Look] = {
         family="ada-lovelace",
         compute="8.9",
         mig=False,
+        graphics=True,
         source="nvidia-smi dumps, labels of a time-sliced node; 46068 MiB with ECC on" + _RULE,
     ),
     "rtx-pro-6000": Look(
@@ -132,6 +158,7 @@ LOOKS: Mapping[str, Look] = {
         family="blackwell",
         compute="12.0",
         mig=True,
+        graphics=True,
         source="labels in several operators' code; which edition Verda racks is not published" + _RULE,
     ),
 }
@@ -142,8 +169,13 @@ def labels_for(
     type_name: str,
     gpus: int,
     said: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    shared: bool = False,
 ) -> dict[str, str]:
-    """The labels of a node with these GPUs. `said` is what the settings say, by slug of a type or a model."""
+    """The labels of a node with these GPUs. `said` is what the settings say, by slug of a type or a model.
+
+    `shared`: several pods take turns on each, under the name of whole ones.
+    """
     if not gpus:
         return {}
     labels = {PRESENT: "true", COUNT: str(gpus)}
@@ -151,7 +183,7 @@ def labels_for(
     if look is not None:
         major, _, minor = look.compute.partition(".")
         labels |= {
-            PRODUCT: look.product,
+            PRODUCT: look.product + _SHARED * shared,
             MEMORY: str(look.memory),
             FAMILY: look.family,
             PREFIX + "compute.major": major,

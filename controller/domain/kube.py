@@ -35,7 +35,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False):
             return True
         if self.operator in ("Lt", "Gt"):
             return _compares(taint.value, self.operator, self.value, _CANONICAL)
-        return self.value == taint.value
+        return self.operator in ("Equal", "") and self.value == taint.value
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
@@ -317,7 +317,8 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str = ""
     phase: str = "Pending"  # Pending | Bound | Lost
-    volume: str = ""  # the PersistentVolume that it is bound to
+    volume: str = ""  # the PersistentVolume that it is bound to, or asks for by name
+    bind_completed: bool = False  # the cluster says so beside the phase
     storage_class: str | None = None  # None: the default class; "": none at all
     selected_node: str = ""  # where the scheduler decided to have it provisioned
     access_modes: tuple[str, ...] = ()
@@ -329,6 +330,11 @@ class VolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def bound(self) -> bool:
+        """A volume alone is only a wish: whoever makes a claim may name one that another claim has."""
+        return bool(self.volume) and (self.bind_completed or self.phase == "Bound")
+
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
     """A PersistentVolume."""
@@ -338,6 +344,7 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[NodeTerm, ...] | None = None  # its node affinity; None: usable everywhere
     storage_class: str = ""
     driver: str = ""  # CSI driver; "": none
+    local: bool = False  # a disk or a directory of one host
     claim: str = ""  # namespace/name of the claim that it belongs to
     phase: str = ""
     access_modes: tuple[str, ...] = ()

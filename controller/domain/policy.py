@@ -15,7 +15,7 @@ from controller.domain.cloudthings import SWITCHED
 from controller.domain.kube import Taint
 from controller.domain.prices import PriceRule
 from controller.domain.remembering import remembered
-from controller.domain.resources import GPU, Resources
+from controller.domain.resources import GPU, HUGE_PAGES, Resources
 from controller.domain.switching import Switch
 from controller.domain.windows import Window
 
@@ -198,9 +198,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gpu_resources(self) -> frozenset[str]:
-        """What counts as an accelerator beside `nvidia.com/*`: whatever pools declare."""
+        """What keeps a machine beside `nvidia.com/*`: whatever pools declare."""
         declared = _declared(self.pools)
         return declared | _of_switches(self.switches) if self.switches else declared
+
+    @property
+    def wanted_resources(self) -> frozenset[str]:
+        """What machines are bought for beside `nvidia.com/*`: huge pages are memory, which no GPU is needed for."""
+        return _wanted(self.gpu_resources)
 
 
 @remembered
@@ -212,6 +217,12 @@ def _declared(pools: tuple[Pool, ...]) -> frozenset[str]:
 @remembered
 def _of_switches(switches: tuple[Switch, ...]) -> frozenset[str]:
     return frozenset({name for switch in switches for name in switch.resources} - _PLAIN)
+
+
+def _wanted(declared: frozenset[str]) -> frozenset[str]:
+    if not any(name.startswith(HUGE_PAGES) for name in declared):
+        return declared
+    return frozenset(name for name in declared if not name.startswith(HUGE_PAGES))
 
 
 AFTER_WORK, FORCE = "after-work", "force"

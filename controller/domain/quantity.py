@@ -41,6 +41,11 @@ class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
 
+def negative(text: str | float) -> str:
+    """A quantity, but of nothing that there can be; the API server takes none from anybody."""
+    return f"{str(text)!r} is negative; expected 0 or more"
+
+
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str | int) -> Decimal:
     """The exact value of a quantity as Kubernetes writes it."""

@@ -10,6 +10,9 @@ Resources = Mapping[str, int]
 
 GPU = "nvidia.com/gpu"
 PODS = "pods"
+HUGE_PAGES = "hugepages-"  # and their size
+_GPUS = (f"{GPU}.", "nvidia.com/mig-")  # shared ones, and slices; nvidia.com/gpumem counts megabytes
+_CARDS = ("rdma/",)
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:
@@ -56,6 +59,15 @@ def missing(request: Resources, free: Resources) -> tuple[str, ...]:
 def is_accelerator(name: str, declared: Iterable[str] = ()) -> bool:
     """Resources whose use makes a machine busy: all of NVIDIA's, and what pools declare beside them."""
     return name.startswith("nvidia.com/") or name in declared
+
+
+def gpus_of(requests: Resources, declared: Iterable[str] = ()) -> dict[str, int]:
+    """The GPUs that are asked for, whole, shared or in slices; where there are none, what stands for them in this
+    cluster. What comes beside GPUs (a network card, say) is counted in units of its own, often far more of them."""
+    wanted = {name: units for name, units in requests.items() if units and is_accelerator(name, declared)}
+    return {name: units for name, units in wanted.items() if name == GPU or name.startswith(_GPUS)} or {
+        name: units for name, units in wanted.items() if not name.startswith(_CARDS)
+    }
 
 
 def uses_accelerator(requests: Resources, declared: Iterable[str] = ()) -> bool:

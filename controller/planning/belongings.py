@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from controller.domain.kube import HostPort
@@ -10,6 +10,7 @@ from controller.domain.plan import Snapshot
 from controller.planning.looks import NAME, Looks
 from controller.planning.profiles import HOST_KEYS, Profile, Profiles
 from controller.planning.room import Room
+from controller.planning.storage import Held
 from controller.planning.volumes_taken import VolumesTaken
 
 
@@ -59,8 +60,11 @@ class Belongings(Profiles):
 
     def offers_specially(self, profile: Profile, offers: int) -> int:
         """Of these those that have what is limited in number, after what the pods on the board took."""
-        held, volumes = profile.held, self._volumes
-        if volumes.reserved(held):
+        return self._offers_beside(self._volumes, profile, offers)
+
+    def _offers_beside(self, volumes: VolumesTaken, profile: Profile, offers: int) -> int:
+        held = profile.held
+        if volumes.user_of(held):
             return 0
         if not held.choices:
             return offers
@@ -76,6 +80,23 @@ class Belongings(Profiles):
                 found |= alike
             offers &= ~alike
         return found
+
+    def volumes_taken(self, profile: Profile, users: Iterable[tuple[Held, Mapping[str, str]]]) -> str:
+        """Why no machine helps: what other pods have of its volumes; "": that is not why.
+
+        `users`: of the same claims, whose machines are off the board, and the labels of these.
+        """
+        volumes = self._volumes.copy()
+        for number, (held, labels) in enumerate(users):
+            volumes.seat(f"bought {number}", held, -1 - number, labels.get)
+        if volumes.user_of(profile.held):
+            return volumes.objection(profile.held)
+        offers = profile.offers
+        return (
+            volumes.objection(profile.held)
+            if offers and not self._offers_beside(volumes, profile, offers)
+            else ""
+        )
 
     def _value(self, number: int, key: str, offer: int | None) -> str | None:
         """A label of a place; of a new machine, as far as it is decided, and else as the offer has it."""

@@ -16,7 +16,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Retire, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.resources import is_accelerator, total
+from controller.domain.resources import gpus_of, total
 from controller.planning.ageing import outdated
 from controller.planning.elsewhere import moves
 from controller.planning.fit import asks
@@ -98,7 +98,7 @@ def objection(
         return _no(
             f"it costs less than scale_down.consolidate_saving ({in_words(policy.consolidate_saving)})"
         )
-    if 2 * _gpus(working, policy.gpu_resources) > machine.gpus:
+    if 2 * _gpus(working, policy.wanted_resources) > machine.gpus:
         return _no("more than half of its GPUs are used")
     for pod in here:
         if pod.finished or pod.shape.is_daemon or pod.shape.mirror:
@@ -124,9 +124,7 @@ def _no(words: str) -> Explanation:
 
 def _gpus(pods: Sequence[Pod], declared: frozenset[str]) -> int:
     """What the pods use; a slice counts like a whole GPU, so that a machine cut in slices seems fuller than it is."""
-    return sum(
-        units for pod in pods for name, units in pod.shape.requests.items() if is_accelerator(name, declared)
-    )
+    return sum(units for pod in pods for units in gpus_of(pod.shape.requests, declared).values())
 
 
 def _is_plain(shape: PodShape) -> bool:

@@ -18,7 +18,7 @@ from controller.domain.kube import Pod, PodShape
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
-from controller.domain.resources import is_accelerator, uses_accelerator
+from controller.domain.resources import gpus_of, uses_accelerator
 from controller.planning import fractions, gangs, together
 from controller.planning.device_claims import Claims
 from controller.planning.gangs import Gang
@@ -55,7 +55,7 @@ class Demand(msgspec.Struct):
 
 
 def gather(snapshot: Snapshot, claims: Claims) -> Demand:
-    declared = snapshot.policy.gpu_resources
+    declared = snapshot.policy.wanted_resources
     found = Demand()
     wakes: list[float] = []
     members = gangs.find(snapshot)
@@ -73,8 +73,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         shape = pod.shape
         whole = asking.get(id(shape))
         if whole is None:
-            ours = not (shape.is_daemon or shape.mirror)
-            whole = asking[id(shape)] = ours and uses_accelerator(shape.requests, declared)
+            whole = asking[id(shape)] = uses_accelerator(shape.requests, declared)
         shared = kai and fractions.asks_for_share(pod)
         if not whole and (shape.is_daemon or shape.mirror or not (shape.has_claims or shared)):
             continue
@@ -122,6 +121,9 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
 
 def _never_demand(shape: PodShape, namespace: str, policy: Policy) -> str:
     """Why waiting pods of this shape that ask for GPUs are none of our business, if they are not."""
+    if shape.is_daemon or shape.mirror:
+        of = f"DaemonSet {shape.owner_name}" if shape.is_daemon else "its node's own kubelet"
+        return f"{of} made the pod for a node that is there; another one would not help it"
     if shape.annotations.get(names.POD_IGNORE) == "true":
         return f"the pod says {names.POD_IGNORE}=true"
     if shape.scheduler not in policy.scheduler_names:
@@ -175,7 +177,7 @@ def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozense
 
 
 def _gpus(shape: PodShape, declared: frozenset[str]) -> int:
-    return sum(units for name, units in shape.requests.items() if is_accelerator(name, declared))
+    return sum(gpus_of(shape.requests, declared).values())
 
 
 def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:
@@ -184,7 +186,7 @@ def _too_young(pod: Pod, snapshot: Snapshot) -> tuple[float, str] | None:
     for key in (names.POD_MIN_AGE, names.CA_POD_DELAY) if pod.shape.annotations else ():
         seconds = duration(pod.shape.annotations.get(key, ""))
         if seconds is not None:
-            age, words = seconds, f"the pod says {names.POD_MIN_AGE}; it waits for that age"
+            age, words = seconds, f"the pod says {key}; it waits for that age"
             break
     ready_at = pod.created + age
     return (ready_at, words) if age and ready_at > snapshot.now else None

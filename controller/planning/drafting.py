@@ -150,7 +150,7 @@ def _draft(
     doubts: Doubts,
     whole: Collection[str],
 ) -> Draft:
-    declared = snapshot.policy.gpu_resources
+    declared = snapshot.policy.wanted_resources
     told = dict(found.told)
     demand = found.pods
     if failed:
@@ -285,12 +285,14 @@ def _of_no_influence(broken: Mapping[str, Explanation], held: Collection[str]) -
 
 
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
-    shop, options = made.packer.shop, made.options
+    shop, packing, options = made.packer.shop, made.packing, made.options
     stages, apart = shop.stages, {}
     if (before := made.narrowed.profiles.get(ask.profile)) is not None:
         # The others are not for it now.
         out = made.board.profiles[before].offers & ~made.board.profiles[ask.profile].offers
         apart = {c.pool.name: _IN_DOUBT for c in options if out >> shop.number[id(c)] & 1}
         options, stages = [c for c in options if not out >> shop.number[id(c)] & 1], {}
-    question = Question(made.snapshot, ask, shop.template, made.board, made.packing.tally, stages, apart)
-    return why_not(question, options, made.packing.unplaced[ask.pod.key])
+    claims = made.board.profiles[ask.profile].held.contested
+    users = packing.users_of(claims, made.board) if claims else ()
+    question = Question(made.snapshot, ask, shop.template, made.board, packing.tally, users, stages, apart)
+    return why_not(question, options, packing.unplaced[ask.pod.key])

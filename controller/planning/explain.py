@@ -10,27 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from controller.domain import names
 from controller.domain.kube import PodShape
 from controller.domain.plan import Explanation, Snapshot
+from controller.domain.quantity import show
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, fits, is_accelerator, missing
+from controller.planning import unselected
 from controller.planning.board import Board, Profile
 from controller.planning.census import POSSIBLE, Spreading
 from controller.planning.choice import Candidate
 from controller.planning.device_claims import kept_off, no_plug_in
-from controller.planning.fit import Ask, selected, unmet_selector, untolerated
+from controller.planning.fit import Ask, selected, untolerated
 from controller.planning.limits import Tally
 from controller.planning.room import Room
+from controller.planning.storage import Held
 
-_GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE, _OTHERS = range(7)
+# Between the first two: what meets all conditions but one is further than what lacks two.
+_GPUS, _SELECTOR, _TAINT, _VOLUME, _RESOURCES, _HINDRANCE = range(0, 600, 100)
 _POOLS = 4  # told of beside the nearest: the sentence becomes an event, and those are short
-_VALUES = 5  # of a label
-_NAMES = (names.LABEL_HOSTNAME, names.LABEL_MACHINE, "metadata.name")
 
 _SHAPES = 64  # that are remembered
 
 Template = Callable[[Candidate], Room]
+Users = Sequence[tuple[Held, Mapping[str, str]]]  # with the labels of their machines
 Stages = dict[int, tuple[PodShape, list[int]]]  # by shape, which is held
 
 
@@ -43,6 +45,7 @@ class Question:
     template: Template
     board: Board | None = None
     tally: Tally | None = None  # with what is bought by the same plan
+    users: Users = ()  # of its claims, that machines of the same plan are for
     stages: Stages | None = None  # that earlier questions about all of the same options came to
     apart: Mapping[str, str] = field(default_factory=dict)  # by pool: why some of it is not for this pod now
 
@@ -61,6 +64,10 @@ def why_not(
     snapshot, profile = question.snapshot, question.profile
     if profile is not None and profile.held.wrong:
         return Explanation(Reason.VOLUME, f"no machine helps: {profile.held.wrong}")
+    if profile is not None and question.board is not None and profile.held.contested:
+        taken = question.board.volumes_taken(profile, question.users)
+        if taken:
+            return Explanation(Reason.VOLUME, f"no machine helps: {taken}")
     if not snapshot.policy.pools:
         return Explanation(Reason.NO_POOLS, "no pool is configured: add one under pools")
     if not options:
@@ -95,7 +102,8 @@ def _nearest(
     """
     snapshot, ask, template, board = question.snapshot, question.ask, question.template, question.board
     profile = question.profile
-    gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, snapshot.policy.gpu_resources)}
+    wanted = snapshot.policy.wanted_resources
+    gpus = {n: u for n, u in ask.needs.items() if u and is_accelerator(n, wanted)}
     shape = ask.pod.shape
     shown = known.get(id(shape)) if known is not None else None
     stages = shown[1] if shown else [_stage(ask, gpus, each, template(each)) for each in options]
@@ -124,7 +132,7 @@ def _nearest(
     # What hinders is told of the smallest, whose number is the least to change; what is too small, of
     # the machine that comes closest.
     nearest = min(reached, key=_smallest if furthest != _RESOURCES else lambda c: _closest(ask, c, template))
-    return _words(question, furthest, nearest, reached), nearest
+    return _words(question, furthest, nearest, reached, options), nearest
 
 
 def _limit(
@@ -146,7 +154,8 @@ def _stage(ask: Ask, gpus: Resources, candidate: Candidate, room: Room) -> int:
     if not fits(gpus, room.free):
         return _GPUS
     if not selected(shape, room.name, room.labels):
-        return _SELECTOR
+        lacks = len(unselected.unmet(shape, room.name, room.labels))
+        return max(_GPUS + 1, _SELECTOR + 1 - lacks)
     if untolerated(shape, room.taints) is not None:
         return _TAINT
     return _HINDRANCE if fits(ask.needs, room.free) else _RESOURCES
@@ -220,23 +229,22 @@ def _closest(ask: Ask, candidate: Candidate, template: Template) -> tuple[float,
     return (worst, *_smallest(candidate))
 
 
-def _words(question: Question, stage: int, candidate: Candidate, reached: Sequence[Candidate]) -> Explanation:
+def _words(
+    question: Question,
+    stage: int,
+    candidate: Candidate,
+    reached: Sequence[Candidate],
+    options: Sequence[Candidate],
+) -> Explanation:
     ask, room = question.ask, question.template(candidate)
     shape, pool = ask.pod.shape, candidate.pool.name
-    if stage == _SELECTOR:
-        condition, key = unmet_selector(shape, room.name, room.labels)
-        if key == names.LABEL_POOL and condition == str(kept_off(question.snapshot)):
+    if stage <= _SELECTOR:
+        off = kept_off(question.snapshot)
+        if unselected.unmet(shape, room.name, room.labels) == [off]:
             return no_plug_in(question.snapshot, shape, pool)
-        if key in _NAMES:
-            there = "a new machine has a name of its own, so none is bought for it"
-        elif key in room.labels:
-            rooms = [question.template(other) for other in reached if other.pool is candidate.pool]
-            values = sorted({other.labels[key] for other in rooms if key in other.labels})
-            more = ", …" if len(values) > _VALUES else ""
-            there = f"machines of pool {pool} have {key}={', '.join(values[:_VALUES])}{more}"
-        else:
-            there = f"machines of pool {pool} have no label {key}" if key else "it matches no node at all"
-        return Explanation(Reason.SELECTOR, f"the pod asks for {condition}; {there}")
+        close = [question.template(other) for other in reached if other.pool is candidate.pool]
+        rooms = [question.template(other) for other in options if other.pool is candidate.pool]
+        return Explanation(Reason.SELECTOR, unselected.words(shape, room, close, rooms, pool))
     if stage == _TAINT:
         taint = untolerated(shape, room.taints)
         return Explanation(
@@ -264,19 +272,19 @@ def _too_large(
         if units > most and most:
             named = largest
             words.append(
-                f"it needs {units} {name} on one machine; the largest machine that the pools may buy has {most} "
-                f"({largest.offer.type.name}, pool {largest.pool.name}): ask for at most {most}, or allow larger "
-                "types"
+                f"it needs {show(name, units)} {name} on one machine; the largest machine that the pools may buy has "
+                f"{show(name, most)} ({largest.offer.type.name}, pool {largest.pool.name}): ask for at most "
+                f"{show(name, most)}, or allow larger types"
                 if every
-                else f"its largest machine has {most} {name} ({largest.offer.type.name})"
+                else f"its largest machine has {show(name, most)} {name} ({largest.offer.type.name})"
             )
         elif units > most:
             words.append(
-                f"it needs {units} {name}; no machine that the pools may buy has any: declare it under a pool's "
+                f"it needs {show(name, units)} {name}; no machine that the pools may buy has any: declare it under a pool's "
                 "resources, or ask for another"
                 if every
                 else f"no machine of it has any {name}"
             )
-    asked = " and ".join(f"{units} {name}" for name, units in sorted(gpus.items()))
+    asked = " and ".join(f"{show(name, units)} {name}" for name, units in sorted(gpus.items()))
     told = "; ".join(words) or f"no single machine that {who} may buy has {asked} at once"
     return Explanation(Reason.TOO_LARGE, told), named

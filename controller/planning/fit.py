@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.domain.kube import NodeTerm, Pod, PodShape, Requirement, Selector, Taint
-from controller.domain.resources import PODS, Resources, is_accelerator
+from controller.domain.kube import Pod, PodShape, Selector, Taint
+from controller.domain.resources import PODS, Resources, gpus_of
 from controller.planning.gangs import Gang
 
 
@@ -84,7 +84,7 @@ def asks(
             kind = kinds.setdefault(text + amounts, len(kinds))
             size = sizes.get(amounts)
             if size is None:
-                wanted = [(n, u) for n, u in sorted(shape.requests.items()) if is_accelerator(n, declared)]
+                wanted = sorted(gpus_of(shape.requests, declared).items())
                 scarce = max(wanted, key=lambda amount: amount[1], default=(PODS, 1))
                 needs = {name: units for name, units in with_place(shape.requests).items() if units}
                 size = sizes[amounts] = (needs, len(sizes), scarce)
@@ -110,24 +110,6 @@ def selected(shape: PodShape, name: str, labels: Mapping[str, str]) -> bool:
     if any(labels.get(key) != value for key, value in shape.node_selector.items()):
         return False
     return shape.required_terms is None or any(term.matches(name, labels) for term in shape.required_terms)
-
-
-def unmet_selector(shape: PodShape, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
-    """The first condition that does not hold, in words, and the key that it is about."""
-    for key, value in sorted(shape.node_selector.items()):
-        if labels.get(key) != value:
-            return f"{key}={value}", key
-    for term in shape.required_terms or ():
-        unmet = _unmet(term, name, labels)
-        if unmet is not None:
-            return str(unmet), unmet.key
-    return "a node affinity without any term", ""
-
-
-def _unmet(term: NodeTerm, name: str, labels: Mapping[str, str]) -> Requirement | None:
-    on_fields = (r for r in term.fields if not r.matches({"metadata.name": name}))
-    on_labels = (r for r in term.labels if not r.matches(labels))
-    return next(on_fields, None) or next(on_labels, None)
 
 
 def untolerated(shape: PodShape, taints: Iterable[Taint]) -> Taint | None:

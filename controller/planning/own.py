@@ -22,7 +22,7 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.domain.remembering import remembered
 from controller.domain.resources import PODS, Resources, add, is_accelerator, maximum, subtract, total
 from controller.domain.switching import Face, Power, Switch
-from controller.planning import predict
+from controller.planning import operators, predict
 from controller.planning.fit import with_place
 
 # What a machine that was never seen is assumed to have beside its GPUs: more than any pod asks for.
@@ -86,7 +86,8 @@ def labels_of(
     if face is not None:
         return labels | dict(face.labels) | there
     if offer.type.model:
-        labels |= gpu_labels.labels_for(offer.type.model, offer.type.name, offer.type.gpus, policy.gpu_labels)
+        kind, shared = offer.type, predict.are_shared(pool, offer.type.gpus)
+        labels |= gpu_labels.labels_for(kind.model, kind.name, kind.gpus, policy.gpu_labels, shared=shared)
     if offer.location:
         labels |= {names.LABEL_REGION: offer.location, names.LABEL_ZONE: offer.location}
     return labels | dict(pool.labels) | there
@@ -143,7 +144,8 @@ def figures(
         for pod in pods
         if not (power == Power.ON or pod.shape.is_daemon or pod.deleting_at is not None or pod.finished)
     )
-    overhead = predict.daemon_overhead(snapshot.daemonsets, pool.name, labels, taints)
+    perhaps = operators.perhaps(labels, None) if face is None and node is None else None
+    overhead = predict.daemon_overhead(snapshot.daemonsets, pool.name, labels, taints, perhaps)
     return labels, taints, subtract({PODS: predict.MAX_PODS, **there}, add(used, maximum(overhead, daemons)))
 
 

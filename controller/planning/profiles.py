@@ -116,6 +116,8 @@ class Profiles:
     def where_volumes_are(self, held: Held, looks: Looks, *, new: bool = False) -> int:
         found = looks.everywhere
         for terms in held.all_of:
+            found &= looks.terms(terms)
+        for terms in held.local:
             found &= looks.terms(tuple(map(self._without_lost_host, terms)) if new else terms)
         for choice in held.choices:
             reach = [volume.terms for volume in choice.volumes] + [choice.allowed] * choice.made
@@ -143,7 +145,8 @@ class Profiles:
         return ~too_few
 
     def _without_lost_host(self, term: NodeTerm) -> NodeTerm:
-        """A local volume's host that is gone binds no new machine: its name will never come back."""
+        """A local volume's host that is gone binds no new machine: its name will never come back, and its data went
+        with it. A disk of the network that is bound to a host by name is still there, and is used nowhere else."""
         hosts = self.looks.by(names.LABEL_HOSTNAME)
         kept = tuple(
             condition

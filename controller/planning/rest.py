@@ -30,7 +30,7 @@ def nobody_waits(snapshot: Snapshot) -> bool:
         staying = counted_on(snapshot)
         if any(staying[pool.name] < pool.min for pool in policy.pools):
             return False
-    declared, kai = policy.gpu_resources, policy.fractions == "kai"
+    declared, kai = policy.wanted_resources, policy.fractions == "kai"
     for pod in snapshot.pods:
         if pod.node:
             continue

@@ -17,7 +17,7 @@ from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, is_accelerator, subtract
-from controller.planning import own, predict
+from controller.planning import operators, own, predict
 from controller.planning.fit import Ask, admitted, enough, with_place
 
 # No node and no label can have this value, so no pod can ask for the name of a machine that is not there yet.
@@ -133,7 +133,8 @@ def new_room(
     taints = predict.taints_of(pool)
     if there is None:
         there = predict.allocatable_of(snapshot.policy, pool, offer.type, snapshot.observed)
-    free = subtract(there, predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints))
+    perhaps = operators.perhaps(labels, shown)
+    free = subtract(there, predict.daemon_overhead(snapshot.daemonsets, UNNAMED, labels, taints, perhaps))
     return Room(UNNAMED, labels, taints, free, offer=offer, pool=pool)
 
 

@@ -23,7 +23,7 @@ from controller.domain.plan import Snapshot
 from controller.domain.policy import OWN, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import PODS, Resources, add, fits, is_accelerator, maximum, subtract, total
-from controller.planning import own, predict
+from controller.planning import operators, own, predict
 from controller.planning.fit import with_place
 from controller.planning.room import Room
 
@@ -203,7 +203,8 @@ def _promised(
             if not is_accelerator(name, policy.gpu_resources)
         }
     taints = predict.taints_of(pool)
-    overhead = predict.daemon_overhead(snapshot.daemonsets, machine.name, labels, taints)
+    perhaps = operators.perhaps(labels, shown)
+    overhead = predict.daemon_overhead(snapshot.daemonsets, machine.name, labels, taints, perhaps)
     daemons = total(with_place(pod.shape.requests) for pod in pods if pod.shape.is_daemon)
     used = total(with_place(pod.shape.requests) for pod in pods if not pod.shape.is_daemon)
     free = subtract(promised, add(used, maximum(overhead, daemons)))

@@ -1,7 +1,7 @@
 """What a pod's volumes say about its node: where they are, where they could be made, how many fit.
 
 A claim that is bound is where its PersistentVolume is. One that waits for its first consumer can go where a
-free volume of its class is, or where the class may make one. A local volume names one host for ever, so the
+free volume of its class is, or where the class may make one; the first of several pods that share it decides. A local volume names one host for ever, so the
 host that a pod's own affinity names does not matter beside it only in so far as both must agree.
 """
 
@@ -48,11 +48,18 @@ class Held:
     """What the volumes of one pod ask of its node."""
 
     wrong: str = ""  # why no node will do, in words
+    pod: str = ""  # whose they are
     all_of: tuple[tuple[NodeTerm, ...], ...] = ()  # of each of these one term must match
+    local: tuple[tuple[NodeTerm, ...], ...] = ()  # the same of disks of hosts, which may be gone
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()  # a node that has the key must have one of the values
     choices: tuple[Choice, ...] = ()  # the smallest first, as the scheduler goes about it
     attached: tuple[Attached, ...] = ()  # CSI driver and volume, for the limits of nodes
     alone: tuple[str, ...] = ()  # claims that only one pod may use at a time
+
+    @property
+    def contested(self) -> set[str]:
+        """Claims that what other pods do decides about."""
+        return {*self.alone, *(choice.claim for choice in self.choices)}
 
     @property
     def free_of_rules(self) -> bool:
@@ -77,6 +84,7 @@ class Storage:
             for driver, most in self._limits.get(machine.name, {}).items():
                 known[driver] = min(most, known.get(driver, most))
         self.used_alone = self._exclusive(snapshot.pods)
+        self._shared = self._waited_for_together(snapshot.pods)
         self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 
     def limits(self, node: str) -> Mapping[str, int]:
@@ -104,17 +112,30 @@ class Storage:
     def limited(self) -> bool:
         return any(self._limits.values())
 
-    def _exclusive(self, pods: Sequence[Pod]) -> set[str]:
+    def _exclusive(self, pods: Sequence[Pod]) -> dict[str, str]:
+        """Claims for one pod only that pods which run have, and of each one such pod."""
         single = {key for key, claim in self._claims.items() if "ReadWriteOncePod" in claim.access_modes}
         if not single:
+            return {}
+        found: dict[str, str] = {}
+        for pod in pods:
+            for volume in pod.shape.volumes if pod.node and not pod.finished else ():
+                if (key := _key(pod, volume)) in single:
+                    found[key] = min(pod.key, found.get(key, pod.key))
+        return found
+
+    def _waited_for_together(self, pods: Sequence[Pod]) -> set[str]:
+        """Claims of several waiting pods, if any class says where its volumes may be. Only of these it has to be
+        remembered where they are made, and to remember takes time."""
+        if not any(kind.allowed and kind.waits_for_consumer for kind in self._classes.values()):
             return set()
-        return {
+        users = Counter(
             key
             for pod in pods
-            if pod.node and not pod.finished
-            for key in (_key(pod, volume) for volume in pod.shape.volumes)
-            if key in single
-        }
+            if pod.shape.volumes and not pod.node and not pod.finished
+            for key in {_key(pod, volume) for volume in pod.shape.volumes}
+        )
+        return {key for key, count in users.items() if count > 1}
 
     def held(self, pod: Pod) -> Held:
         if not pod.shape.volumes:
@@ -122,6 +143,7 @@ class Storage:
         if self._unreadable:
             return Held(wrong=self._unreadable)
         all_of: list[tuple[NodeTerm, ...]] = []
+        local: list[tuple[NodeTerm, ...]] = []
         zones: list[tuple[str, tuple[str, ...]]] = []
         choices: list[tuple[int, Choice]] = []
         attached: set[Attached] = set()
@@ -138,14 +160,16 @@ class Storage:
                 return Held(wrong=f"claim {name} has lost its volume")
             if "ReadWriteOncePod" in claim.access_modes:
                 if key in self.used_alone:
-                    return Held(wrong=f"claim {name} is ReadWriteOncePod, and another pod uses it")
+                    return Held(wrong=alone_with(key, self.used_alone[key]))
                 alone.append(key)
+            if claim.volume and not claim.bound:
+                return Held(wrong=self._not_bound(claim))
             if claim.volume:
                 bound = self._volumes.get(claim.volume)
                 if bound is None:
                     return Held(wrong=f"volume {claim.volume} of claim {name} does not exist")
                 if bound.terms is not None:
-                    all_of.append(bound.terms)
+                    (local if bound.local else all_of).append(bound.terms)
                 zones += _zones_of(bound)
                 if bound.driver:
                     attached.add((bound.driver, bound.name))
@@ -162,19 +186,32 @@ class Storage:
             if not made and not free:
                 return Held(wrong=f"no free volume of class {kind.name} is left for claim {name}")
             allowed = kind.allowed or None
-            if free:
+            if free or (allowed is not None and key in self._shared):
                 choices.append((claim.requested, Choice(key, free, made, allowed)))
             elif allowed is not None:
                 all_of.append(allowed)
             if made:
                 attached.add((kind.provisioner, key))
         return Held(
+            pod=pod.key,
             all_of=tuple(all_of),
+            local=tuple(local),
             zones=tuple(zones),
             choices=tuple(choice for _, choice in sorted(choices, key=lambda c: c[0])),
             attached=tuple(sorted(attached)),
             alone=tuple(alone),
         )
+
+    def _not_bound(self, claim: VolumeClaim) -> str:
+        """The scheduler takes no pod whose claim names a volume until the cluster has bound the two; it either does so
+        at once, whatever nodes there are, or never does."""
+        words = f"claim {claim.name} asks for volume {claim.volume}"
+        wanted = self._volumes.get(claim.volume)
+        if wanted is None:
+            return f"{words}, which does not exist"
+        if wanted.claim not in ("", claim.key):
+            return f"{words}, which belongs to claim {wanted.claim}"
+        return f"{words} and is not bound to it yet"
 
     def _free(self, claim: VolumeClaim, kind: StorageClass) -> tuple[Volume, ...]:
         """Volumes that the claim could be bound to: the smallest first, as the scheduler takes them."""
@@ -209,6 +246,10 @@ class Storage:
                 if kind is not None and kind.provisioner not in _NOT_MADE:
                     found.add((kind.provisioner, key))
         return tuple(sorted(found))
+
+
+def alone_with(claim: str, user: str) -> str:
+    return f"claim {claim.partition('/')[2]} is ReadWriteOncePod, and pod {user} has it"
 
 
 def _key(pod: Pod, volume: PodVolume) -> str:

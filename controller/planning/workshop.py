@@ -19,7 +19,7 @@ from controller.planning.fit import Ask
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import Shop, larger
-from controller.planning.storage import Attached
+from controller.planning.storage import Attached, Held
 
 _NOWHERE = -1
 
@@ -47,6 +47,7 @@ class Packing:
     unplaced: dict[str, Explanation | None] = field(default_factory=dict)  # None: no candidate fits
     together: dict[str, int] = field(default_factory=dict)  # by gang that failed: how many got a place
     bound: bool = False  # to its machines: with others, some pods would not be spread evenly
+    _users: tuple[int, dict[str, list[tuple[Held, Mapping[str, str]]]]] = (0, {})  # of so many in `order`
 
     @property
     def gpus(self) -> int:
@@ -55,6 +56,19 @@ class Packing:
     @property
     def price(self) -> Decimal:
         return sum((candidate.price for candidate in self.chosen), Decimal(0))
+
+    def users_of(self, claims: Iterable[str], board: Board) -> list[tuple[Held, Mapping[str, str]]]:
+        """The pods that take part in what becomes of these claims, and the labels of their machines."""
+        size, users = self._users
+        if size != len(self.order):
+            users = {}
+            for ask, at in self.order:
+                if ask.pod.shape.volumes:
+                    held = board.profiles[ask.profile].held
+                    for claim in held.contested:
+                        users.setdefault(claim, []).append((held, self.rooms[at].labels))
+            self._users = (len(self.order), users)
+        return [user for claim in sorted(claims) for user in users.get(claim, ())]
 
 
 class Workshop:

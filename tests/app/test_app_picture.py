@@ -7,14 +7,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.app import picture
 from controller.domain.kube import (
     CsiNode,
     Node,
+    NodeTerm,
     Pod,
     PodTerm,
     PodVolume,
+    Requirement,
     Selector,
     Spread,
     Volume,
@@ -153,6 +156,16 @@ def test_of_storage_only_what_the_pods_use_is_taken() -> None:
     assert [claim.name for claim in found.volume_claims] == ["a-scratch", "c", "d"]
     assert [volume.name for volume in found.volumes] == ["pv-d", "pv-for-c", "pv-free"]
     assert [node.name for node in found.csi_nodes] == ["gpu"]
+
+
+def test_the_host_of_a_waiting_pods_disk_is_looked_at_or_it_would_seem_to_be_gone() -> None:
+    view, fleet = scene([pod("a", volumes=(PodVolume(claim="c"),))])
+    on_cpu = NodeTerm((Requirement("kubernetes.io/hostname", "In", ("cpu",)),))
+    disk = Volume(name="disk", claim="default/c", local=True, terms=(on_cpu,))
+    view.persistent_volumes = lambda: (disk,)
+    assert [node.name for node in picture.take(policy(), view, fleet, NOW).nodes] == ["cpu", "gpu", NAME]
+    view.persistent_volumes = lambda: (replace(disk, claim="default/other"),)
+    assert [node.name for node in picture.take(policy(), view, fleet, NOW).nodes] == ["gpu", NAME]
 
 
 def test_all_nodes_are_looked_at_where_limits_count_them() -> None:

@@ -782,3 +782,17 @@ def test_quantities_come_back_exactly(name: str, units: int) -> None:
 def test_stamps_come_back_exactly(seconds: float) -> None:
     assert stamps.parse(stamps.stamp(seconds)) == seconds
     assert len(stamps.micro(seconds)) == len("2026-01-01T00:00:00.000000Z")
+
+
+def test_a_negative_request_is_more_than_anything_has_too(caplog: pytest.LogCaptureFixture) -> None:
+    """The API server lets nobody write one; whatever sends it must neither be bought for nor stop the watch."""
+    spec = {"containers": [container(cpu="1", **{"nvidia.com/gpu": "-1"})]}
+    raw = {"metadata": {"name": "odd", "namespace": "n", "uid": "u"}, "spec": spec}
+    with caplog.at_level(logging.WARNING):
+        assert Decoder().pod(raw).shape.requests == {"cpu": 1000, "nvidia.com/gpu": UNREADABLE}
+    assert "'-1' is negative; expected 0 or more" in caplog.text
+
+
+def test_a_negative_amount_of_a_node_is_not_there_to_be_used() -> None:
+    raw = {"metadata": {"name": "odd", "uid": "u"}, "status": {"allocatable": {"cpu": "1", "memory": "-1"}}}
+    assert Decoder().node(raw).allocatable == {"cpu": 1000}

@@ -66,6 +66,15 @@ ROWS: list[tuple[str, Kind[Any], dict[str, Any], Any]] = [
         ),
     ),
     (
+        "a claim that the cluster has bound to the volume that it asks for",
+        kinds.VOLUME_CLAIMS,
+        {
+            "metadata": META | {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {"volumeName": "pv"},
+        },
+        kube.VolumeClaim(namespace="n", name="o", uid="u", volume="pv", bind_completed=True),
+    ),
+    (
         "a claim that selects its volume",
         kinds.VOLUME_CLAIMS,
         {"spec": {"selector": {"matchLabels": {"disk": "fast"}}}},
@@ -92,6 +101,18 @@ ROWS: list[tuple[str, Kind[Any], dict[str, Any], Any]] = [
             name="o", uid="u", terms=(IN_ZONE_A,), storage_class="fast", driver="csi.x", claim="n/c",
             phase="Bound", access_modes=("ReadWriteOncePod",), capacity=2 * GI,
         ),
+    ),
+    (
+        "a volume that is a disk of a host",
+        kinds.VOLUMES,
+        {"spec": {"local": {"path": "/mnt/disk"}}},
+        kube.Volume(name="o", uid="u", local=True),
+    ),
+    (
+        "a volume that is a directory of a host",
+        kinds.VOLUMES,
+        {"spec": {"hostPath": {"path": "/data", "type": ""}}},
+        kube.Volume(name="o", uid="u", local=True),
     ),
     ("a volume that is usable everywhere", kinds.VOLUMES, {"spec": {}}, kube.Volume(name="o", uid="u")),
     (
@@ -372,7 +393,7 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
         st.builds(
             kube.VolumeClaim, namespace=word, name=word, uid=word, phase=word, volume=text,
             storage_class=st.none() | text, selected_node=text, access_modes=words, requested=size,
-            deleting=st.booleans(),
+            deleting=st.booleans(), bind_completed=st.booleans(),
         ),
     ),
     (
@@ -382,6 +403,7 @@ ANYTHING: list[tuple[Kind[Any], Any, st.SearchStrategy[Any]]] = [
             kube.Volume, name=word, uid=word, terms=st.none() | st.lists(term, max_size=2).map(tuple),
             storage_class=text, driver=text, claim=st.just("") | st.builds("{}/{}".format, st.just("ns"), word),
             phase=text, access_modes=words, capacity=size, labels=mapping, deleting=st.booleans(),
+            local=st.booleans(),
         ),
     ),
     (

@@ -106,6 +106,8 @@ def test_a_term_holds_when_all_its_expressions_do_and_an_empty_one_never(
         (Toleration("sla", "Gt", "9"), Taint("sla", "1_0"), False),
         (Toleration("sla", "Gt", "9"), Taint("sla", "010"), False),
         (Toleration("sla", "Lt", "0"), Taint("sla", "-1"), True),
+        (Toleration("gpu", "", "present"), Taint("gpu", "present"), True),
+        (Toleration("gpu", "Like", "present"), Taint("gpu", "present"), False),
     ],
 )
 def test_tolerations(toleration: Toleration, taint: Taint, tolerates: bool) -> None:

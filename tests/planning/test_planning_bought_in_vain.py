@@ -33,7 +33,7 @@ from tests.planning.worlds import A1, A2, A4, GIB, NOW, machine, node, offers, p
 
 HOST = "kubernetes.io/hostname"
 REPELLED = Selector(labels={"app": "agent"})
-LOST = Volume(name="pv", terms=(NodeTerm((Requirement(HOST, "In", ("gone",)),)),))
+LOST = Volume(name="pv", local=True, terms=(NodeTerm((Requirement(HOST, "In", ("gone",)),)),))
 
 # What the pod asks for, and what is the matter with every Node that comes, which nobody foresaw.
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {

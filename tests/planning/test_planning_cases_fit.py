@@ -273,7 +273,7 @@ def test_case_38_allowed_topologies_of_a_storage_class_pin() -> None:
 
 
 def test_case_38_a_local_volume_of_a_host_that_is_gone_ignores_the_hostname() -> None:
-    local = Volume(name="pv", terms=(NodeTerm((Requirement(HOST, "In", ("gone",)),)),))
+    local = Volume(name="pv", local=True, terms=(NodeTerm((Requirement(HOST, "In", ("gone",)),)),))
     snapshot = world(pods=(pod(**DATA),), volumes=(local,), **claimed(phase="Bound", volume="pv"))
     assert len(launches(snapshot)) == 1
 

@@ -52,6 +52,11 @@ def test_an_unschedulable_pod_that_asks_for_gpus_is_demand(fields: dict[str, Any
         ({"namespace": "ignored"}, "planning.ignore_namespaces contains ignored"),
         ({"annotations": {"gpu-autoscaler/ignore": "true"}}, "gpu-autoscaler/ignore=true"),
         ({"scheduler": "volcano", "device_claims": (PodDeviceClaim(name="gpu"),)}, "scheduler is volcano"),
+        (
+            {"owner_kind": "DaemonSet", "owner_name": "dcgm"},
+            "DaemonSet dcgm made the pod for a node that is there",
+        ),
+        ({"mirror": True}, "its node's own kubelet made the pod"),
     ],
 )
 def test_a_gpu_pod_that_is_no_demand_says_why(fields: dict[str, Any], words: str) -> None:
@@ -68,8 +73,9 @@ def test_a_gpu_pod_that_is_no_demand_says_why(fields: dict[str, Any], words: str
         {"gpus": 0},
         {"gpus": 0, "tolerations": ()},
         {"requests": {"nvidia.com/gpu": 0}},
-        {"owner_kind": "DaemonSet"},
-        {"mirror": True},
+        {"gpus": 0, "owner_kind": "DaemonSet"},
+        {"gpus": 0, "owner_kind": "DaemonSet", "device_claims": (PodDeviceClaim(name="gpu"),)},
+        {"gpus": 0, "mirror": True},
         {"phase": "Succeeded"},
         {"phase": "Failed"},
         {"node": "somewhere"},
@@ -107,6 +113,7 @@ def test_one_odd_pod_does_not_keep_the_others_from_being_planned() -> None:
 def test_a_pod_that_asked_to_grow_older_is_waited_for(annotation: dict[str, str], wake: float) -> None:
     decided = plan(world(pods=(pod(annotations=annotation),)))
     assert decided.pods["default/train"].code is Reason.TOO_YOUNG
+    assert f"the pod says {next(iter(annotation))}" in decided.pods["default/train"].message
     assert decided.wake_at == wake
 
 

@@ -296,3 +296,38 @@ def test_the_values_that_a_label_has_in_a_pool_are_told() -> None:
         "the pod asks for topology.kubernetes.io/zone=x; "
         "machines of pool a100 have topology.kubernetes.io/zone=FIN-01, FIN-03"
     )
+
+
+ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
+APART = (*offers(A1, locations=("FIN-01",)), *offers(A2, locations=("FIN-02",)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"node_selector": {ZONE: "FIN-01", TYPE: A2.name}},
+            f"the pod asks for {TYPE}={A2.name}; machines of pool a100 with {ZONE}=FIN-01 have {TYPE}={A1.name}",
+        ),
+        (
+            {"node_selector": {ZONE: "FIN-02", TYPE: A2.name, "disk": "ssd"}},
+            f"the pod asks for disk=ssd; machines of pool a100 with {TYPE}={A2.name} and {ZONE}=FIN-02 have no label disk",
+        ),
+        (
+            {"node_selector": {"disk": "ssd"}, "required_terms": (NodeTerm((Requirement(ZONE, "In", ("x",)),)),)},
+            f"the pod asks for disk=ssd and {ZONE} In [x]; machines of pool a100 have no label disk and {ZONE}=FIN-01, FIN-02",
+        ),
+        (
+            {"required_terms": (NodeTerm((Requirement(ZONE, "In", ("FIN-02",)), Requirement("disk", "Exists"))), NodeTerm((Requirement(ZONE, "In", ("x",)), Requirement("disk", "Exists"))))},
+            "the pod asks for disk Exists; machines of pool a100 have no label disk",
+        ),
+        (
+            {"node_selector": {ZONE: "x"}, "required_terms": (NodeTerm(),)},
+            "the pod asks for a node affinity without any term; it matches no node at all",
+        ),
+    ],
+)  # fmt: skip
+def test_of_several_conditions_those_are_told_that_the_nearest_machine_does_not_meet(
+    asked: dict[str, Any], message: str
+) -> None:
+    assert why(offers=APART, pods=(pod(**asked),)) == Explanation(Reason.SELECTOR, message)

@@ -9,6 +9,7 @@ import pytest
 
 from controller.domain.kube import DaemonSet, NodeTerm, PodShape, Requirement, Taint, Toleration
 from controller.domain.plan import Launch, Snapshot
+from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.planning import predict
 from controller.planning.planner import plan
@@ -286,3 +287,49 @@ def test_a_cpu_pod_that_tolerates_everything_buys_nothing() -> None:
 
 def test_a_pod_larger_than_any_machine_is_not_split_over_two() -> None:
     assert types(world(pods=(pod(gpus=16),), offers=offers(A8))) == []
+
+
+HUGE = pool(resources={"hugepages-1Gi": 64 * GIB})
+
+
+def test_huge_pages_that_a_pool_declares_are_taken_off_the_memory() -> None:
+    asking = pod(requests={"hugepages-1Gi": 64 * GIB, "memory": 100 * GIB})
+    snapshot = world(policy=policy(HUGE), offers=offers(A1), pods=(asking,))
+    assert code(snapshot) is Reason.RESOURCES
+    assert types(msgspec.structs.replace(snapshot, offers=offers(A2))) == ["2A100.44V"]
+
+
+@pytest.mark.parametrize(("seen", "left"), [(40, 40), (118, 56)])
+def test_memory_that_a_node_of_the_type_offered_is_believed_as_far_as_its_huge_pages_leave_it(
+    seen: int, left: int
+) -> None:
+    observed = {A1.name: {"cpu": 22000, "memory": seen * GIB}}
+    assert predict.allocatable_of(policy(), HUGE, A1, observed)["memory"] == left * GIB
+
+
+def test_huge_pages_alone_buy_no_machine_with_gpus() -> None:
+    assert types(world(policy=policy(HUGE), pods=(pod(gpus=0, requests={"hugepages-1Gi": 4 * GIB}),))) == []
+
+
+@pytest.mark.parametrize("beside", ["hugepages-1Gi", "rdma/hca", "nvidia.com/gpumem", "example.com/nic"])
+def test_what_comes_beside_gpus_does_not_count_in_the_order_among_pods(beside: str) -> None:
+    declares = pool(resources={beside: 64 * GIB, "nvidia.com/gpu": 2})
+    pods = (pod("a", 1, requests={beside: 4 * GIB}), pod("b", 2))
+    snapshot = world(policy=policy(declares, limits=Limits(machines=1)), offers=offers(A2), pods=pods)
+    told = plan(snapshot).pods
+    assert told["default/b"].code is Reason.LAUNCHING
+    assert told["default/a"].code is Reason.LIMIT_MACHINES
+
+
+def test_what_stands_for_gpus_where_there_are_none_counts_in_the_order_among_pods() -> None:
+    declares = pool(resources={"amd.com/gpu": 2})
+    pods = (pod("a", 0, requests={"amd.com/gpu": 1}), pod("b", 0, requests={"amd.com/gpu": 2}))
+    snapshot = world(policy=policy(declares, limits=Limits(machines=1)), offers=offers(A2), pods=pods)
+    assert plan(snapshot).pods["default/b"].code is Reason.LAUNCHING
+
+
+def test_amounts_that_are_too_large_are_told_in_the_units_of_people() -> None:
+    asking = pod(requests={"hugepages-1Gi": 128 * GIB})
+    words = plan(world(policy=policy(HUGE), pods=(asking,))).pods["default/train"].message
+    assert "needs 128Gi" in words
+    assert "has 64Gi" in words

@@ -1,7 +1,8 @@
 """What the scheduler says about the volumes of a pod, told apart from the planner: by plain loops over objects.
 
 A claim that is bound is where its volume is; one that waits for its consumer takes the smallest free volume that
-the host can use, or has one made where its class may. What one pod took, the next one finds taken.
+the host can use, or has one made where its class may. What one pod took, the next one finds taken, and what is made
+for one is where that one is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ class Volumes:
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by host and driver
     bound: dict[str, str] = field(default_factory=dict)  # by claim: its volume, or what is made for it
+    made: dict[str, dict[str, str | None]] = field(
+        default_factory=dict
+    )  # by claim: the labels of where it is made
     attached: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # by host
     users: dict[str, int] = field(default_factory=dict)  # by claim
 
@@ -36,6 +40,9 @@ class Volumes:
         """A pod that runs there already may contradict everything: it is counted as far as it goes."""
         _, bound, attached = self._bind(pod, name, labels)
         self.bound.update(bound)
+        for key in bound.keys() - self.made.keys():
+            rules = self.classes[self.claims[key].storage_class or ""].allowed or ()
+            self.made[key] = {r.key: labels.get(r.key) for term in rules for r in term.labels}
         self.attached.setdefault(name, set()).update(attached)
         for volume in pod.shape.volumes:
             key = f"{pod.namespace}/{volume.claim}"
@@ -58,6 +65,8 @@ class Volumes:
                 why = why or f"claim {key} is for one pod"
             held = claim.volume or self.bound.get(key, "")
             if held.startswith("made:"):
+                if any(labels.get(label) != value for label, value in self.made[key].items()):
+                    why = why or f"claim {key} is made elsewhere"
                 attached.add((held.removeprefix("made:"), key))
                 asked.add((held.removeprefix("made:"), key))
                 continue
