@@ -75,6 +75,12 @@ class Judge:
                 f"{process.name} sent {request.method} {request.path} on a lease {now - written:.0f} s old"
             )
 
+    def cloud_asked(self, request: Request) -> None:
+        """A call arrives. What was due before it is done, so that nothing of it is taken for the caller's deed."""
+        if request.method != "GET":
+            self._worlds.turn_cloud()
+            self.strangers.settle()
+
     def cloud_arrived(self, request: Request, *, late: bool) -> None:
         """A call has been carried out."""
         if request.method == "GET":

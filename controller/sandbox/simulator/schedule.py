@@ -2,8 +2,9 @@
 
 An entry is an object with `at_s` (seconds from the beginning), `for_s` where it lasts, and one of:
 
-* `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says;
-* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
+* `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says (a
+  pattern among `rows`: one of the controller's machines);
+* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
 * `late`: `{method, path, seconds, times}`: calls that are sent and arrive so much later;
 * `cluster`: disconnect, compact, lag, forget_node, flap, reregister, taint, restart_kubelet;
 * `controller`: die (`awaits` steps later), stand_still (`seconds`), clock (`seconds`), second (for `for_s`).
@@ -65,6 +66,8 @@ def _rules() -> list[Entry]:
         {"method": "GET", "path": "/instances", "fault": "answer", "status": 200, "body": []},
         {"method": "GET", "path": "/instances", "fault": "answer", "status": 200, "body": [], "headers": {"X-Total-Count": "9"}, "times": 2},
         {"method": "GET", "path": "/instances", "fault": "leave_out", "times": 2},
+        *({"method": "GET", "path": "/instances", "fault": "leave_out", "rows": [OURS], "times": times} for times in (2, 6)),
+        {"method": "GET", "path": "/instances", "fault": "total_above", "times": 3},
         {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 404, "body": {"code": "not_found", "message": "Instance not found"}},
         {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 500, "body": "", "times": 6},
         {"method": "GET", "path": "/volumes", "fault": "answer", "status": 200, "body": []},
@@ -105,6 +108,7 @@ KNOBS: list[Entry] = [
 CLUSTER_KNOBS: list[Entry] = [
     {"never_join": ["*"]}, {"never_ready": ["*"]}, {"gpus_never": ["*"]}, {"boot": [600, 1200]}, {"gpu": [300, 900]},
     {"gone_as_http": True}, {"history": 5}, {"pod_start": [60, 120]},
+    {"gpus_lost": {"*": 1}}, {"gpus_fewer": {"*": 1}}, {"gpus_sliced": {"*": 2}},
 ]  # fmt: skip
 
 
@@ -130,13 +134,14 @@ def _shut_down(rng: random.Random) -> Entry:
     return {"cloud_event": event, "for_s": rng.choice((0, 120, 400, 1500))}
 
 
-_HARSH: list[tuple[int, Callable[[random.Random], Entry]]] = [
+_HARSH: list[tuple[float, Callable[[random.Random], Entry]]] = [
     (26, lambda rng: {"cloud_fault": {"nth": rng.choice((1, 1, 2, 3)), **rng.choice(CLOUD_RULES)}}),
     (12, lambda rng: {"cluster_fault": rng.choice(CLUSTER_RULES)}),
     (8, lambda rng: {"cloud_knobs": rng.choice(KNOBS), "for_s": rng.choice((120, 900, 2700))}),
     (4, lambda rng: {"cluster_knobs": rng.choice(CLUSTER_KNOBS), "for_s": rng.choice((60, 300, 900))}),
     (9, _event),
     (2, _shut_down),
+    (0.5, lambda rng: {"cloud_event": {"event": "balance", "amount": "0"}, "for_s": rng.choice((120, 900, 3600))}),
     (4, lambda rng: {"late": {"method": rng.choice(("POST", "PUT", "*")), "path": "/instances", "seconds": rng.choice((5, 20, 90, 400)), "times": 1}}),
     (10, lambda rng: {"cluster": rng.choice(CLUSTER_DEEDS), "seconds": rng.choice((5, 60, 300))}),
     (12, _die),
@@ -146,7 +151,7 @@ _HARSH: list[tuple[int, Callable[[random.Random], Entry]]] = [
     (2, lambda rng: {"cluster_fault": {"path": "*", "fault": rng.choice(("lose_before", "hang")), "times": 0}, "for_s": rng.choice((20, 90, 300))}),
     (2, lambda rng: {"cloud_fault": {"path": "*", "fault": "lose_before", "times": 0}, "for_s": rng.choice((20, 300, 1200))}),
 ]  # fmt: skip
-_CALM: list[tuple[int, Callable[[random.Random], Entry]]] = [
+_CALM: list[tuple[float, Callable[[random.Random], Entry]]] = [
     (4, lambda rng: {"cloud_fault": rng.choice(({"path": "*", "fault": "answer", "status": 500, "body": "", "times": 2}, {**_CREATE, "fault": "lose_after"}, {"method": "GET", "path": "*", "fault": "lose_after", "times": 3}))}),
     (3, lambda rng: {"cluster": rng.choice(("disconnect", "compact", "lag")), "seconds": 10}),
     (2, lambda rng: {"cloud_event": {"event": "outcomes", "rows": [{"outcome": rng.choice(("no_capacity", "installation_failed")), "times": 1}]}}),
@@ -169,9 +174,11 @@ def drawn(level: str, seed: int, hours: float, cluster_id: str) -> list[Entry]:
 
 
 def _named(entry: Entry, cluster_id: str) -> Entry:
-    event = entry.get("cloud_event")
+    ours, event, rule = OURS.format(cluster=cluster_id), entry.get("cloud_event"), entry.get("cloud_fault")
     if event and event.get("hostname") == OURS:
-        return {**entry, "cloud_event": {**event, "hostname": OURS.format(cluster=cluster_id)}}
+        return {**entry, "cloud_event": {**event, "hostname": ours}}
+    if rule and rule.get("rows") == [OURS]:
+        return {**entry, "cloud_fault": {**rule, "rows": [ours]}}
     return entry
 
 
