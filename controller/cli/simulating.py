@@ -12,7 +12,7 @@ from controller.config.errors import ConfigError
 from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
 from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
 from controller.sandbox.simulator.settings import left_out
-from controller.sandbox.simulator.workload import BadWorkload
+from controller.sandbox.simulator.workload import YEAR, BadWorkload
 
 
 def simulate(
@@ -88,6 +88,8 @@ def _check(asked: Asked, seeds: int, shrink: str | None) -> None:
     for name, number in (("hours", asked.hours), ("compress", asked.compress)):
         if not math.isfinite(number):
             raise Ends(CONFIGURATION, f"--{name} {number}: expected a number that is not infinite")
+    if asked.hours * 3600 > YEAR:
+        raise Ends(CONFIGURATION, f"--hours {asked.hours:g}: expected {YEAR / 3600:g} (a year) at most")
     try:
         works_of(asked, 0)
         settings_of(asked)

@@ -21,6 +21,7 @@ def asked(**more: object) -> Asked:
     "wrong",
     [
         {"hours": float("inf")},
+        {"hours": 1e300},
         {"compress": float("inf")},
         {"timeline": "/nonexistent/x"},
         {"html": "/nonexistent/x"},

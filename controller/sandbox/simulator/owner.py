@@ -86,6 +86,18 @@ class Owner:
         """Whether some pod runs whose end is still to come."""
         return any(w.began >= 0 and not w.done and now < w.began + w.work.lasts + KEPT for w in self.wants)
 
+    def count_running(self) -> None:
+        """The course ends: what runs still has used its GPUs until now."""
+        for want in self.wants:
+            if want.began >= 0 and not want.done:
+                self._count_use(want)
+                want.began = self.now
+
+    def ran(self) -> list[Work]:
+        """All that ran, and of what did not end, as much as ran of it."""
+        parts = [want.work if want.done else _part(want) for want in self.wants]
+        return [work for work in parts if work.lasts > 0]
+
     def _make(self, want: Want) -> None:
         work = want.work
         want.tries += 1
@@ -153,6 +165,10 @@ class Owner:
     def _tidy(self, name: str) -> None:
         self._by_pod.pop(name, None)
         self._worlds.ask_cluster("DELETE", f"{_PATH}/{name}?gracePeriodSeconds=0")
+
+
+def _part(want: Want) -> Work:
+    return want.work._replace(lasts=min(want.work.lasts, want.used))
 
 
 def _manifest(name: str, work: Work) -> dict[str, Any]:

@@ -196,17 +196,21 @@ class Simulation:
         self.note("faults are over")
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
+        # However they are lost and made again: pods that ran one after the other would be done by then.
+        last_end = end + sum(want.work.lasts for want in self.owner.wants)
         still, since = self._still(), self.loop.time()
         while self.loop.time() < end and not self._over():
             await asyncio.sleep(15)
+            if self.owner.will_end(self.loop.time()):
+                end = min(last_end, self.loop.time() + AFTERWARDS)
             if self._still() != still or self.owner.will_end(self.loop.time()):
                 still, since = self._still(), self.loop.time()
             elif self.loop.time() - since > self._patience():
                 self.note("nothing happens any more")
                 break
-        works = [want.work for want in self.owner.wants]
+        self.owner.count_running()
         self._bound = lower_bound(
-            works, self.judge.policy, everything_sold(), self.worlds.cloud.state, self._shortest_boot()
+            self.owner.ran(), self.judge.policy, everything_sold(), self.worlds.cloud.state, self._shortest_boot()
         )
         gc.collect()  # an error that nobody fetched is told when its task is forgotten
         for place in list(self.processes):
@@ -291,7 +295,7 @@ class Simulation:
             "leaked_machines": leaked_machines,
             "leaked_disks": leaked_disks,
             "busy_evictions": judge.busy_evictions,
-            "cost": round(float(self.cost()), 4),
+            "cost": round(float(self.cost()), 4) + 0.0,  # no -0.0, of what rounding leaves of nothing
             "gpu_hours_paid": round(judge.holdings.paid_gpu_s / 3600, 4),
             "gpu_hours_used": round(self.owner.used_gpu_s / 3600, 4),
             "cost_lower_bound": round(float(self._bound), 4),
