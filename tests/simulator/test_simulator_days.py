@@ -62,12 +62,13 @@ def test_who_watches_a_course_does_not_change_it() -> None:
 def test_a_day_on_which_nothing_can_happen_any_more_is_not_waited_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nobody is there any more who could buy."""
     monkeypatch.setattr(simulation, "STUCK", 1800.0)
     monkeypatch.setattr(Simulation, "_delays", lambda self: (0.0,))
-    day = Day(hours=0.1, works=[Work("too-large", 5.0, 300.0, 64, 2000, 8192)])
+    day = Day(hours=0.1, works=[ONE_POD], before=lambda seen: seen.loop.call_later(1, seen.stop, "a"))
     assert len(day.told("nothing happens any more")) == 1
     assert day.simulation.loop.time() < 3600
-    assert any("too-large (64 GPU) has not run to its end" in text for text in day.result["violations"])
+    assert any("train (1 GPU) has not run to its end" in text for text in day.result["violations"])
 
 
 def test_another_seed_gives_another_course() -> None:

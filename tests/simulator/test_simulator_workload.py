@@ -43,8 +43,14 @@ def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_sch
         (MINIMAL + "0,-1,1,1000,2048,\n", "pods.csv:2: duration_s: got '-1', expected a number of 0 or more"),
         ("a,b\n1,2\n", "columns a, b; expected arrival_s"),
         (MINIMAL, "no pod that needs a GPU"),
-        (MINIMAL + "0,1e300,1,1000,2048,\n", "pods.csv:2: the pod runs 1e+300 s long, expected 31622400 s (a year) at most"),
-        (MINIMAL + "0,60,1,1000,2048,\n4e7,60,1,1000,2048,\n", "pods.csv:3: the pod arrives 4e+07 s after the first"),
+        (
+            MINIMAL + "0,1e300,1,1000,2048,\n",
+            "pods.csv:2: the pod runs 1e+300 s long, expected 31622400 s (a year) at most",
+        ),
+        (
+            MINIMAL + "0,60,1,1000,2048,\n4e7,60,1,1000,2048,\n",
+            "pods.csv:3: the pod arrives 4e+07 s after the first",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_line_and_value(

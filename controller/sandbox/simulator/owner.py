@@ -61,6 +61,7 @@ class Owner:
         self.waiting = 0
         self.running = 0
         self.used_gpu_s = 0.0
+        self.used: dict[str, float] = {}  # by Node: when a pod was there last
         self.changed: list[Callable[[Want], None]] = []
         self._by_pod: dict[str, Want] = {}
         self._worlds = worlds
@@ -120,6 +121,7 @@ class Owner:
             return
         if change.item.node and want.node != change.item.node:
             want.node, want.bound_at = change.item.node, self._loop.time()
+            self.used[want.node] = want.bound_at
         phase = (change.new.get("status") or {}).get("phase")
         now = self._loop.time()
         if phase == "Running" and want.began < 0:
@@ -142,6 +144,8 @@ class Owner:
             self._loop.call_later(KEPT, self._tidy, name)
 
     def _count_use(self, want: Want) -> None:
+        if want.node:
+            self.used[want.node] = self._loop.time()
         if want.began >= 0:
             spent = self._loop.time() - want.began
             want.used += spent

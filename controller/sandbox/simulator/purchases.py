@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from controller.domain.machine import Machine, Phase
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, halts
 from controller.sandbox.cloud.model import Instance
 from controller.sandbox.simulator.books import Books
 from controller.sandbox.simulator.holdings import Holdings
@@ -109,6 +109,8 @@ class Purchases:
         found = []
         pool = self._policy.pool(record.pool)
         mine = [known for known in records if known.pool == record.pool]
+        if pool is not None and halts("scale-up", pool.pause, self._policy.pause):
+            found.append(f"{record.name} was bought while scale-up of pool {pool.name} is paused")
         if pool is not None and len(mine) > pool.max:
             found.append(f"{len(mine)} machines in pool {pool.name}, of {pool.max} at most")
         limits, gpus = self._policy.limits, sum(known.gpus for known in records)

@@ -95,9 +95,7 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
         raise BadWorkload(f"{path}: no pod that needs a GPU")
     first = min(work.arrives for work in found)
     return _named(
-        _within_a_year(
-            work._replace(arrives=(work.arrives - first) / compress, lasts=work.lasts / compress)
-        )
+        _within_a_year(work._replace(arrives=(work.arrives - first) / compress, lasts=work.lasts / compress))
         for work in found
     )
 
