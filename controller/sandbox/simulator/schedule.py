@@ -12,6 +12,7 @@ An entry is an object with `at_s` (seconds from the beginning), `for_s` where it
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cluster.join import read_yaml
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
 from controller.sandbox.faults import BadRule, parse_rule
+from controller.sandbox.simulator.workload import YEAR
 
 Entry = dict[str, Any]
 LEVELS = ("none", "calm", "harsh")
@@ -34,6 +36,7 @@ KINDS = (
     "cloud_fault", "cloud_event", "cloud_knobs", "late", "cluster_fault", "cluster_knobs", "cluster",
     "controller",
 )  # fmt: skip
+METHODS = ("*", "GET", "POST", "PUT", "PATCH", "DELETE")
 OURS = "{cluster}-*"  # hostnames of the controller's machines
 
 _CREATE = {"method": "POST", "path": "/instances"}
@@ -213,10 +216,11 @@ def checked(at: str, raw: Any) -> Entry:
     for key in raw:
         if key not in ("at_s", "for_s", "seconds", "awaits", kind):
             raise BadSchedule(f"{at}.{key}: no such key")
-    for key in ("at_s", "for_s", "seconds", "awaits"):
-        number = raw.get(key, 0)
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise BadSchedule(f"{at}.{key}: got {number!r}, expected a number")
+    for key in ("at_s", "for_s"):
+        _moment(f"{at}.{key}", raw.get(key, 0))
+    ahead = kind == "controller" and value == "clock"  # a clock may also go back
+    _moment(f"{at}.seconds", raw.get("seconds", 0), least=-YEAR if ahead else 0.0)
+    _count(f"{at}.awaits", raw.get("awaits", 1))
     try:
         if kind in ("cloud_fault", "cluster_fault"):
             parse_rule(f"{at}.{kind}", value)
@@ -227,10 +231,38 @@ def checked(at: str, raw: Any) -> Entry:
         elif kind == "cluster_knobs":
             ClusterSettings().change(value)
         elif kind == "late":
-            Fields(f"{at}.late", value)
+            _late(f"{at}.late", value)
         elif value not in (CLUSTER_DEEDS if kind == "cluster" else CONTROLLER_DEEDS):
             deeds = CLUSTER_DEEDS if kind == "cluster" else CONTROLLER_DEEDS
             raise BadSchedule(f"{at}.{kind}: got {value!r}, expected one of {', '.join(deeds)}")
     except (BadRule, BadSetting, ValueError, TypeError) as problem:
         raise BadSchedule(str(problem)) from None
     return dict(raw)
+
+
+def _late(at: str, value: Any) -> None:
+    fields = Fields(at, value)
+    method, path = fields.any("method", "*"), fields.any("path", "")
+    if method not in METHODS:
+        raise fields.bad("method", f"one of {', '.join(METHODS)}")
+    if not isinstance(path, str):
+        raise fields.bad("path", "what the path of the calls ends with")
+    if path == "*":
+        raise fields.bad("path", "what the path of the calls ends with; leave it out for all")
+    _moment(f"{at}.seconds", fields.any("seconds", 60.0))
+    _count(f"{at}.times", fields.any("times", 1))
+    fields.done()
+
+
+def _moment(at: str, number: Any, *, least: float = 0.0) -> None:
+    """NaN is neither less nor more than anything: a timer that waits for it waits for ever."""
+    good = isinstance(number, int | float) and not isinstance(number, bool)
+    if not good or not math.isfinite(number) or not least <= number <= YEAR:
+        raise BadSchedule(
+            f"{at}: got {number!r}, expected a number of seconds from {least:.0f} to {YEAR:.0f}"
+        )
+
+
+def _count(at: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise BadSchedule(f"{at}: got {number!r}, expected a whole number of 1 or more")

@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+DRAWN = ("standard", "big")  # all others are files
 MOST_MACHINES = 400  # in a workload from a file
 STANDARD_PODS, STANDARD_MACHINES = 200, 15  # in a day
 BIG_PODS, BIG_MACHINES = 1000, 60
@@ -22,6 +23,7 @@ YEAR = 366 * DAY  # no course is longer; in a later moment or a longer time some
 GPUS = ((1, 60), (2, 22), (4, 12), (8, 6))  # how many, how often
 SHORTEST, LONGEST = 120.0, 6 * 3600.0
 MEDIAN, SPREAD = 1500.0, 1.0  # seconds; of the logarithm
+_TOO_MANY = "too many"
 MINIMAL = ("arrival_s", "duration_s", "gpus", "cpu_milli", "memory_mib", "gpu_model")
 TRACE = (
     "cpu_milli", "memory_mib", "num_gpu", "gpu_spec", "creation_time", "deletion_time", "scheduled_time",
@@ -78,7 +80,7 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
     """`compress`: how many times faster the arrivals and the running pass than they are written."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
+            rows = csv.DictReader(file, restkey=_TOO_MANY)
             columns = tuple(rows.fieldnames or ())
             if set(MINIMAL[:5]) <= set(columns):
                 found = list(_minimal(path, rows))
@@ -113,6 +115,7 @@ def _within_a_year(work: Work) -> Work:
 def _minimal(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
     for number, row in enumerate(rows, 2):
         at = f"{path}:{number}"
+        _whole_row(at, row)
         gpus = _whole(at, row, "gpus")
         if gpus:
             yield Work(
@@ -125,6 +128,7 @@ def _trace(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
     """Running begins when the trace scheduled it; one that never was is as long as it was there."""
     for number, row in enumerate(rows, 2):
         at = f"{path}:{number}"
+        _whole_row(at, row)
         gpus = _whole(at, row, "num_gpu")
         if not gpus:
             continue
@@ -134,6 +138,12 @@ def _trace(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
         yield Work(
             at, created, lasts, gpus, _whole(at, row, "cpu_milli"), _whole(at, row, "memory_mib"),
         )  # fmt: skip
+
+
+def _whole_row(at: str, row: Mapping[str, str | list[str] | None]) -> None:
+    """What is beyond the header would be dropped, and with a comma in a field all after it means something else."""
+    if more := row.get(_TOO_MANY):
+        raise BadWorkload(f"{at}: got {len(row) - 1 + len(more)} fields, expected {len(row) - 1}")
 
 
 def _models(text: str | None) -> tuple[str, ...]:
