@@ -9,7 +9,15 @@ import time
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.config.errors import ConfigError
-from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
+from controller.sandbox.simulator.command import (
+    Asked,
+    other_devices,
+    results,
+    settings_of,
+    shrunk,
+    told,
+    works_of,
+)
 from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
 from controller.sandbox.simulator.settings import left_out
 from controller.sandbox.simulator.workload import DRAWN, YEAR, BadWorkload
@@ -30,6 +38,8 @@ def simulate(
             f"not simulated, as if they were not in the settings: machines {', '.join(names)}",
             file=sys.stderr,
         )
+    if asked.config is not None and (names := other_devices(asked)):
+        print(f"not simulated: what pools show beside nvidia.com/gpu: {'; '.join(names)}", file=sys.stderr)
     if shrink is not None:
         _shrink(asked, seed, shrink)
         return

@@ -17,6 +17,7 @@ from controller.sandbox.cloud.model import Instance, Volume
 from controller.sandbox.cluster.resources import NODES
 from controller.sandbox.cluster.shelf import Change
 from controller.sandbox.simulator.books import Books
+from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.standing import Kept
 from controller.sandbox.simulator.strangers import NODE, Strangers
 from controller.sandbox.simulator.worlds import Worlds
@@ -72,9 +73,15 @@ class Holdings:
 
     def _ended(self, one: Instance) -> None:
         lasted = one.meter.lasted(self._worlds.cloud.state.ground.machine) / SECOND
-        self.paid_gpu_s += lasted * one.kind.gpus
+        self.paid_gpu_s += lasted * self._gpus(one)
         if one.hostname not in self._served:
             self.launches_failed += 1
+
+    def _gpus(self, one: Instance) -> int:
+        """As its pool shows them, which may cut them."""
+        record = self._promised.get(one.id)
+        pool = self._policy.pool(record.pool) if record is not None else None
+        return one.kind.gpus if pool is None else gpus_shown(pool, one.kind.gpus)
 
     # -- promise 2: never leak
 
@@ -93,8 +100,8 @@ class Holdings:
             elif one.status not in ("deleting", "discontinued"):
                 self._off.discard(key)
             if one.status == "discontinued":
-                self._forget(key)
                 self._ended(one)
+                self._forget(key)
                 if one.hostname not in self._nodes():
                     self._forget_served(one.hostname)
             elif known.get(one.hostname) in ("", key) or one.status in _DOOMED[:2]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
+
 from controller.domain.machine import Machine, Phase
 from controller.domain.policy import Policy, halts
 from controller.sandbox.cloud.model import Instance
@@ -15,6 +17,7 @@ from controller.sandbox.simulator.books import Books
 from controller.sandbox.simulator.holdings import Holdings
 from controller.sandbox.simulator.needs import Need, all_placed
 from controller.sandbox.simulator.owner import Owner
+from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.worlds import BEGAN
 
 _LONGEST = 60.0  # seconds from a decision to its order; a clock that was set wrong says anything
@@ -65,7 +68,7 @@ class Purchases:
             if not known.pods and known.intended_at == record.intended_at:
                 continue  # the same decision keeps it free for others, and only their order of arrival is chance
             if not self._holdings.served(other) and self._takes_pods(known):
-                coming.append(known)
+                coming.append(self._as_shown(known))
         if not coming:
             return False
         wanted = {want.pod: want.work for want in self._owner.waited(self._decided(record))}
@@ -81,6 +84,13 @@ class Purchases:
         """Pods of a simulation tolerate nothing: a pool with a taint of its own is for others."""
         pool = self._policy.pool(machine.pool)
         return pool is None or not any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
+
+    def _as_shown(self, machine: Machine) -> Machine:
+        """With the GPUs that its Node will have, where its pool cuts them."""
+        pool = self._policy.pool(machine.pool)
+        if pool is None or not pool.resources:
+            return machine
+        return msgspec.structs.replace(machine, gpus=gpus_shown(pool, machine.gpus))
 
     def _fills_minimum(self, record: Machine) -> bool:
         """Whether its pool has fewer than its minimum without it."""

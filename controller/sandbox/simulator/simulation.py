@@ -24,6 +24,7 @@ from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
+from controller.sandbox.simulator.slices import most_cut, pools_cut
 from controller.sandbox.simulator.trouble import Trouble
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
@@ -76,7 +77,10 @@ class Simulation:
         self.owner = Owner(self.worlds, works, self.note)
         self.judge = Judge(self.worlds, self.owner, loaded, cluster_id, self.note)
         self.worlds.hear.append(self.judge.look)
+        cut_into = pools_cut(self.judge.policy, cluster_id)
+        self.worlds.tell_cluster("PUT", "settings", {"gpus_sliced": cut_into})
         self.trouble = Trouble(self, trouble)
+        self._slices = max((n for e in trouble for n in most_cut(e)), default=0)
         self._bound = Decimal(0)
 
     def note(self, words: str) -> None:
