@@ -144,3 +144,9 @@ def test_of_a_course_that_was_cut_only_what_ran_is_used_and_bounds_the_cost(
 def test_where_nothing_was_bought_nothing_was_paid() -> None:
     result = Day(hours=0.1, works=[]).result
     assert str(result["cost"]) == "0.0"
+
+
+def test_what_is_known_of_nodes_that_are_gone_is_forgotten() -> None:
+    day = Day(seed=1, hours=2)
+    assert day.result["launches"] > 3
+    assert len(day.simulation.owner.used) < day.result["launches"]

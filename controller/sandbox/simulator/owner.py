@@ -6,7 +6,7 @@ start, as a Job would do it. Finished pods are tidied away after a while, as wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from controller.domain import names
@@ -86,6 +86,11 @@ class Owner:
     def will_end(self, now: float) -> bool:
         """Whether some pod runs whose end is still to come."""
         return any(w.began >= 0 and not w.done and now < w.began + w.work.lasts + KEPT for w in self.wants)
+
+    def forget_nodes(self, known: Collection[str]) -> None:
+        """All but these are no more; their pods, which are noticed later, neither."""
+        for name in [name for name in self.used if name not in known]:
+            del self.used[name]
 
     def count_running(self) -> None:
         """The course ends: what runs still has used its GPUs until now."""

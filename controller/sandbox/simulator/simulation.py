@@ -257,6 +257,7 @@ class Simulation:
 
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)
+        self.owner.forget_nodes({machine.name for machine in self.judge.books.ledger().machines})
         self.loop.call_later(TIDY, self._tidy)
 
     def _collect(self) -> None:
