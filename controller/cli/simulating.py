@@ -9,10 +9,18 @@ import time
 
 from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.config.errors import ConfigError
-from controller.sandbox.simulator.command import Asked, results, settings_of, shrunk, told, works_of
+from controller.sandbox.simulator.command import (
+    Asked,
+    other_devices,
+    results,
+    settings_of,
+    shrunk,
+    told,
+    works_of,
+)
 from controller.sandbox.simulator.schedule import LEVELS, BadSchedule, read
 from controller.sandbox.simulator.settings import left_out
-from controller.sandbox.simulator.workload import BadWorkload
+from controller.sandbox.simulator.workload import DRAWN, YEAR, BadWorkload
 
 
 def simulate(
@@ -30,6 +38,8 @@ def simulate(
             f"not simulated, as if they were not in the settings: machines {', '.join(names)}",
             file=sys.stderr,
         )
+    if asked.config is not None and (names := other_devices(asked)):
+        print(f"not simulated: what pools show beside nvidia.com/gpu: {'; '.join(names)}", file=sys.stderr)
     if shrink is not None:
         _shrink(asked, seed, shrink)
         return
@@ -88,6 +98,12 @@ def _check(asked: Asked, seeds: int, shrink: str | None) -> None:
     for name, number in (("hours", asked.hours), ("compress", asked.compress)):
         if not math.isfinite(number):
             raise Ends(CONFIGURATION, f"--{name} {number}: expected a number that is not infinite")
+    if asked.hours * 3600 > YEAR:
+        raise Ends(CONFIGURATION, f"--hours {asked.hours:g}: expected {YEAR / 3600:g} (a year) at most")
+    if shrink is not None and seeds > 1:
+        raise Ends(CONFIGURATION, f"--seeds {seeds}: --shrink reduces one seed; leave --seeds out")
+    if asked.compress != 1 and asked.workload in DRAWN:
+        raise Ends(CONFIGURATION, f"--compress {asked.compress:g}: --workload {asked.workload} is no file")
     try:
         works_of(asked, 0)
         settings_of(asked)

@@ -24,7 +24,7 @@ class Day:
         faults: str | Sequence[Entry] = "none",
         works: Sequence[Work] | None = None,
         settings: dict[str, Any] | None = None,
-        before: Callable[[Simulation], None] | None = None,
+        before: Callable[[Simulation], object] | None = None,
         dies: Callable[[int], bool] | None = None,
         happened: list[str] | None = None,
     ) -> None:

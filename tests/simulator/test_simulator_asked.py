@@ -21,7 +21,9 @@ def asked(**more: object) -> Asked:
     "wrong",
     [
         {"hours": float("inf")},
+        {"hours": 1e300},
         {"compress": float("inf")},
+        {"compress": 10.0},
         {"timeline": "/nonexistent/x"},
         {"html": "/nonexistent/x"},
         {"html": "/"},
@@ -38,6 +40,13 @@ def test_a_test_of_what_is_left_is_not_searched_for_where_it_cannot_be_written()
     with pytest.raises(Ends) as told:
         on_command_line(asked=asked(), seed=0, seeds=1, jobs=1, as_json=True, shrink="/nonexistent/x")
     assert told.value.code == CONFIGURATION
+
+
+def test_one_seed_is_reduced_and_not_the_first_of_several(tmp_path: Path) -> None:
+    with pytest.raises(Ends) as told:
+        on_command_line(asked=asked(), seed=0, seeds=2, jobs=1, as_json=True, shrink=str(tmp_path / "x"))
+    assert told.value.code == CONFIGURATION
+    assert "--seeds 2" in told.value.lines[0]
 
 
 def test_switched_machines_are_left_out_and_that_is_said(

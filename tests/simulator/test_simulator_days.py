@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from controller.sandbox.simulator import simulation
+from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
 from tests.simulator.days import ONE_POD, Day
@@ -61,12 +62,13 @@ def test_who_watches_a_course_does_not_change_it() -> None:
 def test_a_day_on_which_nothing_can_happen_any_more_is_not_waited_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Nobody is there any more who could buy."""
     monkeypatch.setattr(simulation, "STUCK", 1800.0)
     monkeypatch.setattr(Simulation, "_delays", lambda self: (0.0,))
-    day = Day(hours=0.1, works=[Work("too-large", 5.0, 300.0, 64, 2000, 8192)])
+    day = Day(hours=0.1, works=[ONE_POD], before=lambda seen: seen.loop.call_later(1, seen.stop, "a"))
     assert len(day.told("nothing happens any more")) == 1
     assert day.simulation.loop.time() < 3600
-    assert any("too-large (64 GPU) has not run to its end" in text for text in day.result["violations"])
+    assert any("train (1 GPU) has not run to its end" in text for text in day.result["violations"])
 
 
 def test_another_seed_gives_another_course() -> None:
@@ -110,3 +112,41 @@ def test_nothing_is_bought_on_a_picture_of_the_cluster_that_has_grown_old() -> N
     )
     assert story.result["violations"] == []
     assert story.result["launches"] == 1
+
+
+def test_a_pod_that_runs_for_two_days_is_waited_for() -> None:
+    day = Day(hours=0.1, works=[Work("long", 0.0, 172_800.0, 1, 1000, 1024)])
+    assert day.result["violations"] == []
+    assert day.result["pods_run"] == 1
+    assert day.result["gpu_hours_used"] >= 48
+    assert day.result["cost"] >= day.result["cost_lower_bound"] > 0
+
+
+def test_pods_that_run_one_after_the_other_for_days_are_waited_for() -> None:
+    settings = {"pools": [{"name": "one", "instance_types": ["1V100.6V"], "max": 1}]}
+    works = [Work(f"pod-{n}", float(n), 50_000.0, 1, 1000, 1024) for n in range(4)]
+    result = Day(hours=0.1, works=works, settings=settings).result
+    assert (result["violations"], result["pods_run"]) == ([], 4)
+
+
+def test_of_a_course_that_was_cut_only_what_ran_is_used_and_bounds_the_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pod runs for an hour and is then not waited for."""
+    monkeypatch.setattr(simulation, "AFTERWARDS", 3600.0)
+    monkeypatch.setattr(Owner, "will_end", lambda self, now: False)
+    result = Day(hours=0.1, works=[Work("long", 0.0, 172_800.0, 1, 1000, 1024)]).result
+    assert result["pods_run"] == 0
+    assert 0.8 < result["gpu_hours_used"] < result["gpu_hours_paid"] < 1.2
+    assert result["cost"] > result["cost_lower_bound"] > 0
+
+
+def test_where_nothing_was_bought_nothing_was_paid() -> None:
+    result = Day(hours=0.1, works=[]).result
+    assert str(result["cost"]) == "0.0"
+
+
+def test_what_is_known_of_nodes_that_are_gone_is_forgotten() -> None:
+    day = Day(seed=1, hours=2)
+    assert day.result["launches"] > 3
+    assert len(day.simulation.owner.used) < day.result["launches"]

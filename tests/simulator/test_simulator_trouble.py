@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from controller.sandbox.simulator import schedule
+from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.trouble import Knobs
+from controller.sandbox.simulator.workload import Work
+from controller.sandbox.wire import Request
+from tests.simulator.days import Day
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["the first ends first", "the second ends first"])
@@ -31,3 +37,70 @@ def test_what_changes_between_two_troubles_stays() -> None:
     world["balance"] = 50
     knobs.turn({"balance": 0}, dict(world))()
     assert world == {"balance": 50}
+
+
+HOUR = 3600.0
+THREE = [Work(f"pod-{n}", 30.0 + n, 900.0, 1, 2000, 8192) for n in range(3)]
+
+
+def test_what_the_cloud_takes_when_the_money_ends_is_not_held_against_the_controller() -> None:
+    """The strangers' machines and disks go, too, and somebody pays in again."""
+    broke = {"at_s": 600, "cloud_event": {"event": "balance", "amount": "0"}, "for_s": 1200}
+    day = Day(1, 1.0, works=THREE, faults=[broke])
+    assert day.result["violations"] == []
+    assert day.result["pods_run"] == 3
+    assert (day.result["leaked_machines"], day.result["leaked_disks"]) == (0, 0)
+
+
+def test_there_is_money_again_when_trouble_is_over() -> None:
+    broke = {"at_s": 600, "cloud_event": {"event": "balance", "amount": "0"}, "for_s": 40 * HOUR}
+    day = Day(1, 0.5, works=THREE, faults=[broke])
+    assert day.result["violations"] == []
+    assert day.result["pods_run"] == 3
+
+
+def test_what_a_call_changes_of_a_strangers_is_its_callers_deed_also_where_the_money_has_ended() -> None:
+    request = Request.of("DELETE", "/v1/scripts/theirs", b"", {})
+    found: list[str] = []
+
+    def before(simulation: Simulation) -> None:
+        def hurts() -> None:
+            simulation.worlds.tell_cloud("POST", "events", {"event": "balance", "amount": "0"})
+            simulation.judge.cloud_asked(request)
+            script = simulation.worlds.cloud.state.scripts.popitem()[0]
+            found.append(f"script {script} is not ours and was changed by DELETE {request.path}")
+            simulation.judge.cloud_arrived(request, late=False)
+
+        simulation.loop.call_at(300, hurts)
+
+    violations = Day(1, 0.2, works=[], before=before).result["violations"]
+    assert [text.split(" ", 1)[1] for text in violations] == found
+
+
+def test_one_machine_of_the_controllers_is_left_out_of_a_list() -> None:
+    """Whichever lives then; where none does, nothing is left out, and not all."""
+    rule = {"method": "GET", "path": "/instances", "fault": "leave_out", "rows": ["simulated-*"], "times": 3}
+    seen: list[list[str]] = []
+
+    def before(simulation: Simulation) -> None:
+        def look() -> None:
+            seen.append([row for each in simulation.worlds.cloud_faults.rules for row in each.rows])
+
+        simulation.loop.call_at(10.5, look)
+        simulation.loop.call_at(300.1, look)
+
+    faults = [{"at_s": at, "cloud_fault": rule} for at in (10, 300)]
+    day = Day(1, 0.5, works=THREE, faults=faults, before=before)
+    assert day.result["violations"] == []
+    assert [len(rows) for rows in seen] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        '"gpus_lost"', '"gpus_fewer"', '"gpus_sliced"', '"balance"', '"total_above"', '"rows": ["simulated-*"]',
+    ],
+)  # fmt: skip
+def test_harsh_days_draw_every_kind_of_trouble(named: str) -> None:
+    drawn = (json.dumps(schedule.drawn("harsh", seed, 24, "simulated")) for seed in range(60))
+    assert any(named in text for text in drawn)

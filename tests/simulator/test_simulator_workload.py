@@ -43,6 +43,15 @@ def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_sch
         (MINIMAL + "0,-1,1,1000,2048,\n", "pods.csv:2: duration_s: got '-1', expected a number of 0 or more"),
         ("a,b\n1,2\n", "columns a, b; expected arrival_s"),
         (MINIMAL, "no pod that needs a GPU"),
+        (MINIMAL + "0,60,1,1000,2048,h100,5\n", "pods.csv:2: got 7 fields, expected 6"),
+        (
+            MINIMAL + "0,1e300,1,1000,2048,\n",
+            "pods.csv:2: the pod runs 1e+300 s long, expected 31622400 s (a year) at most",
+        ),
+        (
+            MINIMAL + "0,60,1,1000,2048,\n4e7,60,1,1000,2048,\n",
+            "pods.csv:3: the pod arrives 4e+07 s after the first",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_by_line_and_value(
@@ -75,6 +84,44 @@ def test_drawn_trouble_can_be_written_into_a_file_and_read_again(tmp_path: Path)
     [
         ([{"at_s": 1}], "expected at_s and one of cloud_fault"),
         ([{"at_s": "x", "controller": "die"}], "at_s: got 'x', expected a number"),
+        (
+            [{"at_s": float("nan"), "controller": "die"}],
+            "at_s: got nan, expected a number of seconds from 0 to",
+        ),
+        (
+            [{"at_s": float("inf"), "controller": "die"}],
+            "at_s: got inf, expected a number of seconds from 0 to",
+        ),
+        ([{"at_s": -1, "controller": "die"}], "at_s: got -1, expected a number of seconds from 0 to"),
+        ([{"at_s": 1, "for_s": -5, "controller": "second"}], "for_s: got -5, expected a number of seconds"),
+        (
+            [{"at_s": 1, "seconds": -5, "controller": "stand_still"}],
+            "seconds: got -5, expected a number of seconds",
+        ),
+        (
+            [{"at_s": 1, "awaits": 1.5, "controller": "die"}],
+            "awaits: got 1.5, expected a whole number of 1 or more",
+        ),
+        (
+            [{"at_s": 1, "awaits": 0, "controller": "die"}],
+            "awaits: got 0, expected a whole number of 1 or more",
+        ),
+        ([{"at_s": 1, "late": {"methode": "POST"}}], "late.methode"),
+        ([{"at_s": 1, "late": {"method": "post"}}], 'late.method: got "post", expected one of *, GET, POST'),
+        (
+            [{"at_s": 1, "late": {"path": 5}}],
+            "late.path: got 5, expected what the path of the calls ends with",
+        ),
+        ([{"at_s": 1, "late": {"path": "*"}}], "leave it out for all"),
+        (
+            [{"at_s": 1, "late": {"seconds": "soon"}}],
+            "late.seconds: got 'soon', expected a number of seconds",
+        ),
+        (
+            [{"at_s": 1, "late": {"seconds": float("nan")}}],
+            "late.seconds: got nan, expected a number of seconds",
+        ),
+        ([{"at_s": 1, "late": {"times": 1.5}}], "late.times: got 1.5, expected a whole number of 1 or more"),
         ([{"at_s": 1, "controller": "fly"}], "got 'fly', expected one of die"),
         ([{"at_s": 1, "cloud_fault": {"fault": "none"}}], "expected one of delay_answer"),
         ([{"at_s": 1, "cloud_knobs": {"colour": 1}}], "no such knob"),
@@ -84,8 +131,8 @@ def test_drawn_trouble_can_be_written_into_a_file_and_read_again(tmp_path: Path)
 def test_what_is_wrong_with_a_schedule_is_told_by_entry(tmp_path: Path, raw: object, expected: str) -> None:
     import json
 
-    path = tmp_path / "faults.json"
-    path.write_text(json.dumps(raw))
+    path = tmp_path / "faults.yaml"
+    path.write_text(json.dumps(raw).replace("NaN", ".nan").replace("Infinity", ".inf"))
     with pytest.raises(schedule.BadSchedule) as told:
         schedule.read(str(path))
     assert expected in str(told.value)

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import NamedTuple
 
+import msgspec
+
 from controller.cloud.verda.parsing import instance_type
 from controller.domain.cloudthings import InstanceType
 from controller.domain.names import gpu_slug
@@ -20,13 +22,14 @@ from controller.planning.choice import allows_type
 from controller.sandbox.cloud.billing import HOURS_IN_MONTH
 from controller.sandbox.cloud.catalogue import load, shown_type
 from controller.sandbox.cloud.state import State
+from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.workload import Work
 
 _GPU_S = Decimal(3600)
 
 
 class Sold(NamedTuple):
-    """A type that the settings allow, and what an hour of it costs, its system disk included."""
+    """A type that the settings allow, with the GPUs that its pool shows, and what an hour of it costs with its disk."""
 
     kind: InstanceType
     price: Decimal
@@ -35,10 +38,11 @@ class Sold(NamedTuple):
 def sold(policy: Policy, kinds: Iterable[InstanceType], disk_gb_month: Decimal) -> list[Sold]:
     disk = disk_gb_month / HOURS_IN_MONTH
     return [
-        Sold(kind, _price(kind, pool) + disk * pool.disk_gb)
+        Sold(msgspec.structs.replace(kind, gpus=gpus), _price(kind, pool) + disk * pool.disk_gb)
         for kind in kinds
         for pool in policy.pools
         if allows_type(pool, kind) and kind.gpus and kind.images and _price(kind, pool) > 0
+        if (gpus := gpus_shown(pool, kind.gpus))
     ]
 
 
@@ -51,10 +55,19 @@ def everything_sold() -> list[InstanceType]:
 
 
 def lower_bound(
-    works: Iterable[Work], policy: Policy, kinds: Iterable[InstanceType], state: State, shortest_boot: float
+    works: Iterable[Work],
+    policy: Policy,
+    kinds: Iterable[InstanceType],
+    state: State,
+    shortest_boot: float,
+    slices: int = 0,
 ) -> Decimal:
-    """`shortest_boot`: seconds that are paid before a pod can begin, at least."""
-    offers = sold(policy, kinds, state.settings.volume_gb_month)
+    """`shortest_boot`: seconds that are paid before a pod can begin, at least. `slices`: into so many GPUs a fault may have
+    cut those of any machine."""
+    offers = [
+        Sold(msgspec.structs.replace(kind, gpus=max(kind.gpus, slices)), price)
+        for kind, price in sold(policy, kinds, state.settings.volume_gb_month)
+    ]
     total, cheapest = Decimal(0), None
     for work in works:
         fitting = [(price / kind.gpus, price) for kind, price in offers if holds(kind, work)]

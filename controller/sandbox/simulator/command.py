@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from controller.config.load import Loaded
+from controller.config.policy import to_policy
 from controller.sandbox.simulator import baselines, schedule, workload
 from controller.sandbox.simulator.page import page
 from controller.sandbox.simulator.result import Result, words
@@ -21,6 +22,7 @@ from controller.sandbox.simulator.settings import (
 )
 from controller.sandbox.simulator.shrink import as_test, shrink
 from controller.sandbox.simulator.simulation import Simulation
+from controller.sandbox.simulator.slices import not_simulated
 from controller.sandbox.simulator.timeline import Timeline
 
 
@@ -113,6 +115,11 @@ def settings_of(asked: Asked) -> Loaded:
         return loaded_of(asked.config)
     machines = {"standard": workload.STANDARD_MACHINES, "big": workload.BIG_MACHINES}
     return loaded_from(default_settings(machines.get(asked.workload, workload.MOST_MACHINES)))
+
+
+def other_devices(asked: Asked) -> list[str]:
+    """Pools of the settings with what no sandbox stands for."""
+    return not_simulated(to_policy(settings_of(asked).settings, cluster_id="simulated"))
 
 
 def _one(pair: tuple[Asked, int]) -> Result:

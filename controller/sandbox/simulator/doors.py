@@ -23,6 +23,7 @@ class Door:
 
 class SkyDoor(Door):
     def carried(self, request: Request, *, late: bool) -> Carried:
+        self._judge.cloud_asked(request)
         found = self._worlds.sky.carried(request)
         self._judge.cloud_arrived(request, late=late)
         return found

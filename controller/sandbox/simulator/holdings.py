@@ -17,7 +17,8 @@ from controller.sandbox.cloud.model import Instance, Volume
 from controller.sandbox.cluster.resources import NODES
 from controller.sandbox.cluster.shelf import Change
 from controller.sandbox.simulator.books import Books
-from controller.sandbox.simulator.standing import standing
+from controller.sandbox.simulator.possible import gpus_shown
+from controller.sandbox.simulator.standing import Kept
 from controller.sandbox.simulator.strangers import NODE, Strangers
 from controller.sandbox.simulator.worlds import Worlds
 
@@ -26,13 +27,16 @@ _DOOMED = ("deleting", "discontinued", "no_capacity", "installation_failed", "er
 
 
 class Holdings:
-    def __init__(self, worlds: Worlds, books: Books, strangers: Strangers, policy: Policy) -> None:
+    def __init__(
+        self, worlds: Worlds, books: Books, strangers: Strangers, policy: Policy, kept: Kept
+    ) -> None:
         self.launches_failed = 0
         self.paid_gpu_s = 0.0
         self._worlds = worlds
         self._books = books
         self._strangers = strangers
         self._policy = policy
+        self._kept = kept
         self._known: set[str] = set(worlds.cloud.state.instances)
         self._ours: dict[str, Instance] = {}  # by id
         self._unknown_since: dict[str, float] = {}
@@ -69,9 +73,15 @@ class Holdings:
 
     def _ended(self, one: Instance) -> None:
         lasted = one.meter.lasted(self._worlds.cloud.state.ground.machine) / SECOND
-        self.paid_gpu_s += lasted * one.kind.gpus
+        self.paid_gpu_s += lasted * self._gpus(one)
         if one.hostname not in self._served:
             self.launches_failed += 1
+
+    def _gpus(self, one: Instance) -> int:
+        """As its pool shows them, which may cut them."""
+        record = self._promised.get(one.id)
+        pool = self._policy.pool(record.pool) if record is not None else None
+        return one.kind.gpus if pool is None else gpus_shown(pool, one.kind.gpus)
 
     # -- promise 2: never leak
 
@@ -90,8 +100,8 @@ class Holdings:
             elif one.status not in ("deleting", "discontinued"):
                 self._off.discard(key)
             if one.status == "discontinued":
-                self._forget(key)
                 self._ended(one)
+                self._forget(key)
                 if one.hostname not in self._nodes():
                     self._forget_served(one.hostname)
             elif known.get(one.hostname) in ("", key) or one.status in _DOOMED[:2]:
@@ -116,7 +126,7 @@ class Holdings:
         for one in self._ours.values():
             self._ended(one)
         self._ours.clear()
-        strangers, wanted = self._strangers, self._wanted()
+        strangers, wanted = self._strangers, self.wanted()
         machines = [one for one in self._machines() if one.hostname not in wanted]
         disks = [one for one in self._disks() if not (one.name in wanted and one.instance_id)]
         state = self._worlds.cloud.state
@@ -134,24 +144,23 @@ class Holdings:
         ]
         return words, len(machines), len(disks)
 
-    def settled(self) -> bool:
-        """Whether nothing is left but what the settings want, so that the end need not be waited for any longer."""
-        wanted = self._wanted()
+    def settled(self, ahead: float) -> bool:
+        """Whether nothing is left but what the settings keep for so long, so that the end need not be waited for."""
+        wanted = self.wanted(ahead).keys()
         return (
             {one.hostname for one in self._machines()} <= wanted
             and {one.name if one.instance_id else "" for one in self._disks()}
             <= wanted  # loose ones are nobody's
             and len(self._worlds.cloud.state.scripts) <= len(self._strangers.scripts)
             and all(m.phase is Phase.TOMBSTONE or m.name in wanted for m in self._books.ledger().machines)
-            and wanted.issuperset(self._nodes())
+            and wanted >= set(self._nodes())
         )
 
-    def _wanted(self) -> set[str]:
-        """Names of those that the settings want although nothing runs there; a second machine of a name is none."""
+    def wanted(self, ahead: float = 0.0) -> dict[str, str]:
+        """By name, what keeps those that the settings keep although nothing runs there; a second one of a name is none."""
         names = Counter(one.hostname for one in self._machines() if one.status == "running")
-        return {
-            name for name in standing(self._policy, self._books.ledger().machines) if names.get(name) == 1
-        }
+        kept = self._kept.of(self._books.ledger().machines, ahead)
+        return {name: why for name, why in kept.items() if names.get(name) == 1}
 
     def _machines(self) -> list[Instance]:
         """All that live and are no strangers'."""

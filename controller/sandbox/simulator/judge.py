@@ -9,16 +9,22 @@ lease and its call, and a call that a slow network delivered late.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal
 
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
+from controller.sandbox.cloud.catalogue import load
 from controller.sandbox.cluster.resources import PODS
 from controller.sandbox.simulator.books import Books, gpus_of
+from controller.sandbox.simulator.bound import everything_sold
 from controller.sandbox.simulator.holdings import Holdings
 from controller.sandbox.simulator.owner import Owner
+from controller.sandbox.simulator.possible import why_never
 from controller.sandbox.simulator.process import Process
 from controller.sandbox.simulator.purchases import Purchases
+from controller.sandbox.simulator.standing import Kept
 from controller.sandbox.simulator.strangers import NODE, Strangers
 from controller.sandbox.simulator.worlds import Worlds
 from controller.sandbox.wire import Request
@@ -40,7 +46,10 @@ class Judge:
         self._note = note
         self.books = Books(worlds, loaded.settings.namespace)
         self.strangers = Strangers(worlds, cluster_id)
-        self.holdings = Holdings(worlds, self.books, self.strangers, self.policy)
+        kept = Kept(self.policy, worlds.loop.time, owner.used)
+        self.holdings = Holdings(worlds, self.books, self.strangers, self.policy, kept)
+        self.impossible: dict[str, int] = {}  # pods that nobody could have run, by what forbids it
+        self.kept: dict[str, int] = {}  # machines that stay at the end, by what keeps them
         self.purchases = Purchases(self.policy, self.books, self.holdings, owner)
         self._lease_for = loaded.settings.lease.duration.total_seconds()
         self._leased: dict[str, float] = {}  # by process: when it last wrote the lease
@@ -74,6 +83,12 @@ class Judge:
             self.violated(
                 f"{process.name} sent {request.method} {request.path} on a lease {now - written:.0f} s old"
             )
+
+    def cloud_asked(self, request: Request) -> None:
+        """A call arrives. What was due before it is done, so that nothing of it is taken for the caller's deed."""
+        if request.method != "GET":
+            self._worlds.turn_cloud()
+            self.strangers.settle()
 
     def cloud_arrived(self, request: Request, *, late: bool) -> None:
         """A call has been carried out."""
@@ -156,10 +171,42 @@ class Judge:
         for one in self.holdings.unknown():
             self.violated(f"{one.hostname} costs money and is in no ledger and no report")
 
-    def at_the_end(self) -> tuple[int, int]:
-        """Faults are over: everything has run, and nothing is left. Leaked machines and disks."""
+    def cost(self) -> Decimal:
+        """All that was paid, without what strangers cost."""
+        state = self._worlds.cloud.state
+        now = state.ground.machine
+        theirs = sum((state.account.cost(meter, now) for meter in self.strangers.meters()), Decimal(0))
+        return state.account.total(now) - theirs
+
+    def hopeless(self) -> dict[str, str]:
+        """By work: what forbids those that wait, by the settings and the catalogue."""
+        stays = self.holdings.wanted()
+        there = [one for one in self.books.ledger().machines if one.name in stays]
+        types, kinds, spent = load().types, everything_sold(), self.cost()
+        told: dict[tuple[object, ...], str] = {}
+
+        def sells(kind: str, place: str, market: str) -> bool:
+            return bool(types[kind].locations) if place == "*" else place in types[kind].locations
+
+        found = {}
         for want in self._owner.wants:
-            if not want.done:
+            if want.done or want.began >= 0:
+                continue
+            work = want.work
+            shape = (work.gpus, work.cpu_milli, work.memory_mib, work.models)
+            if shape not in told:
+                told[shape] = why_never(work, self.policy, kinds, sells, there=there, spent=spent)
+            if told[shape]:
+                found[work.name] = told[shape]
+        return found
+
+    def at_the_end(self) -> tuple[int, int]:
+        """Faults are over: all that can run has run, and nothing is left. Leaked machines and disks."""
+        hopeless = self.hopeless()
+        self.impossible = dict(sorted(Counter(hopeless.values()).items()))
+        self.kept = dict(sorted(Counter(self.holdings.wanted().values()).items()))
+        for want in self._owner.wants:
+            if not want.done and want.work.name not in hopeless:
                 where = f"runs on {want.node}" if want.began >= 0 else "waits"
                 self.violated(
                     f"{want.work.name} ({want.work.gpus} GPU) has not run to its end: {want.pod} {where}"

@@ -12,6 +12,7 @@ from controller.domain.machine import Machine
 from controller.domain.names import gpu_slug
 
 _MEMORY_KEPT = 0.9  # of a machine's memory, what pods may surely use
+_CPU_KEPT = 200  # thousandths of a CPU that daemons may want
 _MIB = 1024
 
 
@@ -22,8 +23,13 @@ class Need(NamedTuple):
     models: tuple[str, ...] = ()
 
 
+def surely_usable(vcpus: int, memory_gib: int) -> tuple[int, int]:
+    """Thousandths of a CPU and MiB that pods may have on such a machine, whatever the system takes."""
+    return vcpus * 1000 - _CPU_KEPT, int(memory_gib * _MIB * _MEMORY_KEPT)
+
+
 def all_placed(needs: Iterable[Need], machines: Sequence[Machine]) -> bool:
-    free = [(one.gpus, one.vcpus * 1000 - 200, int(one.memory_gib * _MIB * _MEMORY_KEPT)) for one in machines]
+    free = [(one.gpus, *surely_usable(one.vcpus, one.memory_gib)) for one in machines]
     slugs = [gpu_slug(one.model) for one in machines]
     for need in sorted(needs, reverse=True):
         for number, (gpus, cpu, memory) in enumerate(free):

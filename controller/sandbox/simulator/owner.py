@@ -6,7 +6,7 @@ start, as a Job would do it. Finished pods are tidied away after a while, as wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from controller.domain import names
@@ -61,6 +61,7 @@ class Owner:
         self.waiting = 0
         self.running = 0
         self.used_gpu_s = 0.0
+        self.used: dict[str, float] = {}  # by Node: when a pod was there last
         self.changed: list[Callable[[Want], None]] = []
         self._by_pod: dict[str, Want] = {}
         self._worlds = worlds
@@ -86,6 +87,23 @@ class Owner:
         """Whether some pod runs whose end is still to come."""
         return any(w.began >= 0 and not w.done and now < w.began + w.work.lasts + KEPT for w in self.wants)
 
+    def forget_nodes(self, known: Collection[str]) -> None:
+        """All but these are no more; their pods, which are noticed later, neither."""
+        for name in [name for name in self.used if name not in known]:
+            del self.used[name]
+
+    def count_running(self) -> None:
+        """The course ends: what runs still has used its GPUs until now."""
+        for want in self.wants:
+            if want.began >= 0 and not want.done:
+                self._count_use(want)
+                want.began = self.now
+
+    def ran(self) -> list[Work]:
+        """All that ran, and of what did not end, as much as ran of it."""
+        parts = [want.work if want.done else _part(want) for want in self.wants]
+        return [work for work in parts if work.lasts > 0]
+
     def _make(self, want: Want) -> None:
         work = want.work
         want.tries += 1
@@ -108,6 +126,7 @@ class Owner:
             return
         if change.item.node and want.node != change.item.node:
             want.node, want.bound_at = change.item.node, self._loop.time()
+            self.used[want.node] = want.bound_at
         phase = (change.new.get("status") or {}).get("phase")
         now = self._loop.time()
         if phase == "Running" and want.began < 0:
@@ -130,6 +149,8 @@ class Owner:
             self._loop.call_later(KEPT, self._tidy, name)
 
     def _count_use(self, want: Want) -> None:
+        if want.node:
+            self.used[want.node] = self._loop.time()
         if want.began >= 0:
             spent = self._loop.time() - want.began
             want.used += spent
@@ -153,6 +174,10 @@ class Owner:
     def _tidy(self, name: str) -> None:
         self._by_pod.pop(name, None)
         self._worlds.ask_cluster("DELETE", f"{_PATH}/{name}?gracePeriodSeconds=0")
+
+
+def _part(want: Want) -> Work:
+    return want.work._replace(lasts=min(want.work.lasts, want.used))
 
 
 def _manifest(name: str, work: Work) -> dict[str, Any]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+import msgspec
+
 from controller.domain.machine import Machine, Phase
-from controller.domain.policy import Policy
+from controller.domain.policy import Policy, halts
 from controller.sandbox.cloud.model import Instance
 from controller.sandbox.simulator.books import Books
 from controller.sandbox.simulator.holdings import Holdings
 from controller.sandbox.simulator.needs import Need, all_placed
 from controller.sandbox.simulator.owner import Owner
+from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.worlds import BEGAN
 
 _LONGEST = 60.0  # seconds from a decision to its order; a clock that was set wrong says anything
@@ -50,16 +53,22 @@ class Purchases:
         return found + self._above_limits(record)
 
     def _needless(self, one: Instance, record: Machine) -> bool:
-        """Whether everybody who waits would have found a place on what was on its way already."""
-        if not record.pods or any(pool.min for pool in self._policy.pools) or self._policy.headroom:
+        """Whether everybody who waits would have found a place on what was on its way already.
+
+        What a minimum or headroom has brought on its way is capacity for pods like any other. Bought for nobody is
+        what these want; a pod may have been given a place on what fills a minimum up, and is not why it was bought.
+        """
+        if not record.pods or self._fills_minimum(record):
             return False
         coming = []
         for other in self._holdings.promised_once():
             known = self._holdings.promise(other)
             if other is one or known is None or not known.phase.on_the_way or known.failed:
                 continue
-            if not self._holdings.served(other):
-                coming.append(known)
+            if not known.pods and known.intended_at == record.intended_at:
+                continue  # the same decision keeps it free for others, and only their order of arrival is chance
+            if not self._holdings.served(other) and self._takes_pods(known):
+                coming.append(self._as_shown(known))
         if not coming:
             return False
         wanted = {want.pod: want.work for want in self._owner.waited(self._decided(record))}
@@ -70,6 +79,32 @@ class Purchases:
             wanted[want.pod] = want.work
         needs = [Need(work.gpus, work.cpu_milli, work.memory_mib, work.models) for work in wanted.values()]
         return all_placed(needs, coming)
+
+    def _takes_pods(self, machine: Machine) -> bool:
+        """Pods of a simulation tolerate nothing: a pool with a taint of its own is for others."""
+        pool = self._policy.pool(machine.pool)
+        return pool is None or not any(taint.effect != "PreferNoSchedule" for taint in pool.taints)
+
+    def _as_shown(self, machine: Machine) -> Machine:
+        """With the GPUs that its Node will have, where its pool cuts them."""
+        pool = self._policy.pool(machine.pool)
+        if pool is None or not pool.resources:
+            return machine
+        return msgspec.structs.replace(machine, gpus=gpus_shown(pool, machine.gpus))
+
+    def _fills_minimum(self, record: Machine) -> bool:
+        """Whether its pool has fewer than its minimum without it."""
+        pool = self._policy.pool(record.pool)
+        if pool is None or not pool.min:
+            return False
+        known = [self._books.machine(one.hostname) for one in self._holdings.promised_once()]
+        there = [
+            other
+            for other in known
+            if other is not None and other.pool == pool.name and other.name != record.name
+            and (other.phase.on_the_way or other.phase is Phase.READY) and not (other.failed or other.surplus)
+        ]  # fmt: skip
+        return len(there) < pool.min
 
     def _decided(self, record: Machine) -> float:
         """When. Pods that were bound since then may have left a place that nobody could count on."""
@@ -84,6 +119,8 @@ class Purchases:
         found = []
         pool = self._policy.pool(record.pool)
         mine = [known for known in records if known.pool == record.pool]
+        if pool is not None and halts("scale-up", pool.pause, self._policy.pause):
+            found.append(f"{record.name} was bought while scale-up of pool {pool.name} is paused")
         if pool is not None and len(mine) > pool.max:
             found.append(f"{len(mine)} machines in pool {pool.name}, of {pool.max} at most")
         limits, gpus = self._policy.limits, sum(known.gpus for known in records)

@@ -36,5 +36,7 @@ def words(result: Result) -> Sequence[str]:
         f" {result['leaked_disks']} disks leaked, {result['busy_evictions']} busy pods evicted",
         f"  took   {result['wall_s']:.1f} s",
     ]
+    lines += [f"  {count} pods can never run: {why}" for why, count in result["pods_impossible"].items()]
+    lines += [f"  {count} machines stay: {why}" for why, count in result["kept_by_settings"].items()]
     lines += [f"  VIOLATION at {text}" for text in result["violations"]]
     return lines

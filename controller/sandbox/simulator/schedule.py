@@ -2,8 +2,9 @@
 
 An entry is an object with `at_s` (seconds from the beginning), `for_s` where it lasts, and one of:
 
-* `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says;
-* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
+* `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says (a
+  pattern among `rows`: one of the controller's machines);
+* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
 * `late`: `{method, path, seconds, times}`: calls that are sent and arrive so much later;
 * `cluster`: disconnect, compact, lag, forget_node, flap, reregister, taint, restart_kubelet;
 * `controller`: die (`awaits` steps later), stand_still (`seconds`), clock (`seconds`), second (for `for_s`).
@@ -11,6 +12,7 @@ An entry is an object with `at_s` (seconds from the beginning), `for_s` where it
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +24,7 @@ from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cluster.join import read_yaml
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
 from controller.sandbox.faults import BadRule, parse_rule
+from controller.sandbox.simulator.workload import YEAR
 
 Entry = dict[str, Any]
 LEVELS = ("none", "calm", "harsh")
@@ -33,6 +36,7 @@ KINDS = (
     "cloud_fault", "cloud_event", "cloud_knobs", "late", "cluster_fault", "cluster_knobs", "cluster",
     "controller",
 )  # fmt: skip
+METHODS = ("*", "GET", "POST", "PUT", "PATCH", "DELETE")
 OURS = "{cluster}-*"  # hostnames of the controller's machines
 
 _CREATE = {"method": "POST", "path": "/instances"}
@@ -65,6 +69,8 @@ def _rules() -> list[Entry]:
         {"method": "GET", "path": "/instances", "fault": "answer", "status": 200, "body": []},
         {"method": "GET", "path": "/instances", "fault": "answer", "status": 200, "body": [], "headers": {"X-Total-Count": "9"}, "times": 2},
         {"method": "GET", "path": "/instances", "fault": "leave_out", "times": 2},
+        *({"method": "GET", "path": "/instances", "fault": "leave_out", "rows": [OURS], "times": times} for times in (2, 6)),
+        {"method": "GET", "path": "/instances", "fault": "total_above", "times": 3},
         {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 404, "body": {"code": "not_found", "message": "Instance not found"}},
         {"method": "GET", "path": "/instances/*", "fault": "answer", "status": 500, "body": "", "times": 6},
         {"method": "GET", "path": "/volumes", "fault": "answer", "status": 200, "body": []},
@@ -105,6 +111,7 @@ KNOBS: list[Entry] = [
 CLUSTER_KNOBS: list[Entry] = [
     {"never_join": ["*"]}, {"never_ready": ["*"]}, {"gpus_never": ["*"]}, {"boot": [600, 1200]}, {"gpu": [300, 900]},
     {"gone_as_http": True}, {"history": 5}, {"pod_start": [60, 120]},
+    {"gpus_lost": {"*": 1}}, {"gpus_fewer": {"*": 1}}, {"gpus_sliced": {"*": 2}},
 ]  # fmt: skip
 
 
@@ -130,13 +137,14 @@ def _shut_down(rng: random.Random) -> Entry:
     return {"cloud_event": event, "for_s": rng.choice((0, 120, 400, 1500))}
 
 
-_HARSH: list[tuple[int, Callable[[random.Random], Entry]]] = [
+_HARSH: list[tuple[float, Callable[[random.Random], Entry]]] = [
     (26, lambda rng: {"cloud_fault": {"nth": rng.choice((1, 1, 2, 3)), **rng.choice(CLOUD_RULES)}}),
     (12, lambda rng: {"cluster_fault": rng.choice(CLUSTER_RULES)}),
     (8, lambda rng: {"cloud_knobs": rng.choice(KNOBS), "for_s": rng.choice((120, 900, 2700))}),
     (4, lambda rng: {"cluster_knobs": rng.choice(CLUSTER_KNOBS), "for_s": rng.choice((60, 300, 900))}),
     (9, _event),
     (2, _shut_down),
+    (0.5, lambda rng: {"cloud_event": {"event": "balance", "amount": "0"}, "for_s": rng.choice((120, 900, 3600))}),
     (4, lambda rng: {"late": {"method": rng.choice(("POST", "PUT", "*")), "path": "/instances", "seconds": rng.choice((5, 20, 90, 400)), "times": 1}}),
     (10, lambda rng: {"cluster": rng.choice(CLUSTER_DEEDS), "seconds": rng.choice((5, 60, 300))}),
     (12, _die),
@@ -146,7 +154,7 @@ _HARSH: list[tuple[int, Callable[[random.Random], Entry]]] = [
     (2, lambda rng: {"cluster_fault": {"path": "*", "fault": rng.choice(("lose_before", "hang")), "times": 0}, "for_s": rng.choice((20, 90, 300))}),
     (2, lambda rng: {"cloud_fault": {"path": "*", "fault": "lose_before", "times": 0}, "for_s": rng.choice((20, 300, 1200))}),
 ]  # fmt: skip
-_CALM: list[tuple[int, Callable[[random.Random], Entry]]] = [
+_CALM: list[tuple[float, Callable[[random.Random], Entry]]] = [
     (4, lambda rng: {"cloud_fault": rng.choice(({"path": "*", "fault": "answer", "status": 500, "body": "", "times": 2}, {**_CREATE, "fault": "lose_after"}, {"method": "GET", "path": "*", "fault": "lose_after", "times": 3}))}),
     (3, lambda rng: {"cluster": rng.choice(("disconnect", "compact", "lag")), "seconds": 10}),
     (2, lambda rng: {"cloud_event": {"event": "outcomes", "rows": [{"outcome": rng.choice(("no_capacity", "installation_failed")), "times": 1}]}}),
@@ -169,9 +177,11 @@ def drawn(level: str, seed: int, hours: float, cluster_id: str) -> list[Entry]:
 
 
 def _named(entry: Entry, cluster_id: str) -> Entry:
-    event = entry.get("cloud_event")
+    ours, event, rule = OURS.format(cluster=cluster_id), entry.get("cloud_event"), entry.get("cloud_fault")
     if event and event.get("hostname") == OURS:
-        return {**entry, "cloud_event": {**event, "hostname": OURS.format(cluster=cluster_id)}}
+        return {**entry, "cloud_event": {**event, "hostname": ours}}
+    if rule and rule.get("rows") == [OURS]:
+        return {**entry, "cloud_fault": {**rule, "rows": [ours]}}
     return entry
 
 
@@ -206,10 +216,11 @@ def checked(at: str, raw: Any) -> Entry:
     for key in raw:
         if key not in ("at_s", "for_s", "seconds", "awaits", kind):
             raise BadSchedule(f"{at}.{key}: no such key")
-    for key in ("at_s", "for_s", "seconds", "awaits"):
-        number = raw.get(key, 0)
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise BadSchedule(f"{at}.{key}: got {number!r}, expected a number")
+    for key in ("at_s", "for_s"):
+        _moment(f"{at}.{key}", raw.get(key, 0))
+    ahead = kind == "controller" and value == "clock"  # a clock may also go back
+    _moment(f"{at}.seconds", raw.get("seconds", 0), least=-YEAR if ahead else 0.0)
+    _count(f"{at}.awaits", raw.get("awaits", 1))
     try:
         if kind in ("cloud_fault", "cluster_fault"):
             parse_rule(f"{at}.{kind}", value)
@@ -220,10 +231,38 @@ def checked(at: str, raw: Any) -> Entry:
         elif kind == "cluster_knobs":
             ClusterSettings().change(value)
         elif kind == "late":
-            Fields(f"{at}.late", value)
+            _late(f"{at}.late", value)
         elif value not in (CLUSTER_DEEDS if kind == "cluster" else CONTROLLER_DEEDS):
             deeds = CLUSTER_DEEDS if kind == "cluster" else CONTROLLER_DEEDS
             raise BadSchedule(f"{at}.{kind}: got {value!r}, expected one of {', '.join(deeds)}")
     except (BadRule, BadSetting, ValueError, TypeError) as problem:
         raise BadSchedule(str(problem)) from None
     return dict(raw)
+
+
+def _late(at: str, value: Any) -> None:
+    fields = Fields(at, value)
+    method, path = fields.any("method", "*"), fields.any("path", "")
+    if method not in METHODS:
+        raise fields.bad("method", f"one of {', '.join(METHODS)}")
+    if not isinstance(path, str):
+        raise fields.bad("path", "what the path of the calls ends with")
+    if path == "*":
+        raise fields.bad("path", "what the path of the calls ends with; leave it out for all")
+    _moment(f"{at}.seconds", fields.any("seconds", 60.0))
+    _count(f"{at}.times", fields.any("times", 1))
+    fields.done()
+
+
+def _moment(at: str, number: Any, *, least: float = 0.0) -> None:
+    """NaN is neither less nor more than anything: a timer that waits for it waits for ever."""
+    good = isinstance(number, int | float) and not isinstance(number, bool)
+    if not good or not math.isfinite(number) or not least <= number <= YEAR:
+        raise BadSchedule(
+            f"{at}: got {number!r}, expected a number of seconds from {least:.0f} to {YEAR:.0f}"
+        )
+
+
+def _count(at: str, number: Any) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise BadSchedule(f"{at}: got {number!r}, expected a whole number of 1 or more")

@@ -13,22 +13,25 @@ from typing import Any
 
 from controller.cluster import memory
 from controller.config.load import Loaded
-from controller.domain.names import default_cluster_id
 from controller.planning.another_try import LONGEST_PAUSE
 from controller.sandbox.simulator.bound import everything_sold, lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
+from controller.sandbox.simulator.complaints import Complaints
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
+from controller.sandbox.simulator.founding import founded
 from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
+from controller.sandbox.simulator.slices import most_cut, pools_cut
 from controller.sandbox.simulator.trouble import Trouble
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
 
 AFTERWARDS = 36 * 3600.0  # until everything has run and is gone, at most
 STUCK = 6 * 3600.0  # nothing has happened for so long, and no deadline lasts longer: nothing will
+QUIET = 1800.0  # the same, where by the settings nothing can
 TIDY = 1800.0
 KEPT = 4 * 3600.0  # what has ended
 COLLECTED = 12 * 3600.0  # what holds only itself, as each controller that has died
@@ -70,36 +73,19 @@ class Simulation:
         self._stop_early = stop_early
         self.awaits = 0  # of all controllers that have ended
         self._stopping: set[str] = set()
-        namespace = loaded.settings.namespace
-        self._make_cluster(namespace)
-        cluster_id = loaded.settings.cluster_id or default_cluster_id(self._uid_of_cluster(), namespace)
-        self.cluster_id = cluster_id
+        self.cluster_id = cluster_id = founded(self.worlds, loaded)
         self.owner = Owner(self.worlds, works, self.note)
         self.judge = Judge(self.worlds, self.owner, loaded, cluster_id, self.note)
         self.worlds.hear.append(self.judge.look)
+        cut_into = pools_cut(self.judge.policy, cluster_id)
+        self.worlds.tell_cluster("PUT", "settings", {"gpus_sliced": cut_into})
         self.trouble = Trouble(self, trouble)
+        self._slices = max((n for e in trouble for n in most_cut(e)), default=0)
         self._bound = Decimal(0)
 
     def note(self, words: str) -> None:
         if self._tell is not None:
             self._tell(self.loop.time(), words)
-
-    # -- before
-
-    def _make_cluster(self, namespace: str) -> None:
-        ask = self.worlds.ask_cluster
-        ask("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": namespace}})
-        for entry in self.loaded.settings.join.values():
-            if entry.token_from is not None and (secret := entry.token_from.secret) is not None:
-                body = {
-                    "kind": "Secret",
-                    "metadata": {"name": secret.name},
-                    "stringData": {secret.key: "K10::server:not-a-real-token"},
-                }
-                ask("POST", f"/api/v1/namespaces/{namespace}/secrets", body)
-
-    def _uid_of_cluster(self) -> str:
-        return str(self.worlds.ask_cluster("GET", "/api/v1/namespaces/kube-system").json()["metadata"]["uid"])
 
     # -- controllers
 
@@ -145,7 +131,7 @@ class Simulation:
 
     def run(self) -> Result:
         began = time.perf_counter()
-        complaints = _Complaints(self)
+        complaints = Complaints(self.judge)
         _LOG.addHandler(complaints)
         told = logging.root.manager.disable
         logging.disable(logging.WARNING)
@@ -196,17 +182,25 @@ class Simulation:
         self.note("faults are over")
         self.trouble.end()
         end = self.loop.time() + AFTERWARDS
+        # However they are lost and made again: pods that ran one after the other would be done by then.
+        last_end = end + sum(want.work.lasts for want in self.owner.wants)
         still, since = self._still(), self.loop.time()
-        while self.loop.time() < end and not self._over():
+        while self.loop.time() < end and not self._over(self.loop.time() - since):
             await asyncio.sleep(15)
+            if self.owner.will_end(self.loop.time()):
+                end = min(last_end, self.loop.time() + AFTERWARDS)
             if self._still() != still or self.owner.will_end(self.loop.time()):
                 still, since = self._still(), self.loop.time()
             elif self.loop.time() - since > self._patience():
                 self.note("nothing happens any more")
                 break
-        works = [want.work for want in self.owner.wants]
+        self.owner.count_running()
         self._bound = lower_bound(
-            works, self.judge.policy, everything_sold(), self.worlds.cloud.state, self._shortest_boot()
+            self.owner.ran(),
+            self.judge.policy,
+            everything_sold(),
+            self.worlds.cloud.state,
+            self._shortest_boot(),
         )
         gc.collect()  # an error that nobody fetched is told when its task is forgotten
         for place in list(self.processes):
@@ -246,9 +240,14 @@ class Simulation:
     def _enough(self) -> bool:
         return len(self.judge.violations) >= (1 if self._stop_early else MOST_VIOLATIONS)
 
-    def _over(self) -> bool:
-        arrived = self.loop.time() > self.trouble.arrives
-        return self._enough or (arrived and self.owner.left == 0 and self.judge.holdings.settled())
+    def _over(self, quiet: float) -> bool:
+        """`quiet`: for so long nothing has happened. Who can never run is not waited for then."""
+        if self._enough:
+            return True
+        if self.loop.time() <= self.trouble.arrives or not self.judge.holdings.settled(AFTERWARDS):
+            return False
+        left = self.owner.left
+        return left == 0 or (quiet >= QUIET and left == len(self.judge.hopeless()))
 
     def _shortest_boot(self) -> float:
         settings = self.worlds.cluster.settings
@@ -258,6 +257,7 @@ class Simulation:
 
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)
+        self.owner.forget_nodes({machine.name for machine in self.judge.books.ledger().machines})
         self.loop.call_later(TIDY, self._tidy)
 
     def _collect(self) -> None:
@@ -269,13 +269,6 @@ class Simulation:
         if self._look is not None:
             self._look(self)
             self.loop.call_later(self._look_every, self._look_again)
-
-    def cost(self) -> Decimal:
-        """All that was paid, without what strangers cost."""
-        state = self.worlds.cloud.state
-        now = state.ground.machine
-        theirs = sum((state.account.cost(meter, now) for meter in self.judge.strangers.meters()), Decimal(0))
-        return state.account.total(now) - theirs
 
     def _result(self) -> Result:
         judge, wants = self.judge, self.owner.wants
@@ -291,23 +284,13 @@ class Simulation:
             "leaked_machines": leaked_machines,
             "leaked_disks": leaked_disks,
             "busy_evictions": judge.busy_evictions,
-            "cost": round(float(self.cost()), 4),
+            "cost": round(float(judge.cost()), 4) + 0.0,  # no -0.0, of what rounding leaves of nothing
             "gpu_hours_paid": round(judge.holdings.paid_gpu_s / 3600, 4),
             "gpu_hours_used": round(self.owner.used_gpu_s / 3600, 4),
             "cost_lower_bound": round(float(self._bound), 4),
             "wait_p50_s": waits.at(0.5),
             "wait_p99_s": waits.at(0.99),
+            "pods_impossible": judge.impossible,
+            "kept_by_settings": judge.kept,
             "violations": judge.violations,
         }
-
-
-class _Complaints(logging.Handler):
-    """A bug that the program survives is one all the same."""
-
-    def __init__(self, simulation: Simulation) -> None:
-        super().__init__(logging.ERROR)
-        self._simulation = simulation
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._simulation.judge.violated(f"the program complains: {record.getMessage()}: {error!r}")

@@ -1,6 +1,7 @@
 """What is not ours, beside us in the account and in the cluster: look-alikes that carry one mark of ours at most.
 
-Whatever the controller does, these stay as they were; what they cost is not its cost.
+Whatever the controller does, these stay as they were; what they cost is not its cost. What the world does to them (no
+money left, somebody in the console) is not its deed.
 """
 
 from __future__ import annotations
@@ -60,8 +61,12 @@ class Strangers:
             found[f"script {key}"] = key in state.scripts
         return found
 
+    def settle(self) -> None:
+        """What happened until now was the world's doing."""
+        self._were = self._now()
+
     def touched(self) -> list[str]:
-        """What is not as it was; told once."""
+        """What is not as it was before this call; told once."""
         now, were = self._now(), self._were
         self._were = now
         return sorted(key for key in now if now[key] != were[key])

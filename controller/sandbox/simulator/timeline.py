@@ -29,7 +29,7 @@ class Timeline:
             "gpus_used": sum(w.work.gpus for w in owner.wants if w.began >= 0 and not w.done),
             "pods_waiting": owner.waiting,
             "pods_running": owner.running,
-            "cost": round(float(simulation.cost()), 4),
+            "cost": round(float(simulation.judge.cost()), 4),
         }
         self.samples.append(sample)
         self._lines.append(sample)

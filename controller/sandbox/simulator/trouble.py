@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.domain.reason import Reason
 from controller.sandbox.cloud import lifecycle
-from controller.sandbox.cluster.resources import NODES
 from controller.sandbox.faults import Faults, parse_rule
 from controller.sandbox.simulator.schedule import Entry
-from controller.sandbox.simulator.strangers import NODE
+from controller.sandbox.simulator.trouble_of_nodes import to_a_node
 from controller.sandbox.simulator.worlds import CLOUD, CLUSTER, Worlds
 from controller.sandbox.wire import Request
 
@@ -90,6 +89,7 @@ class Trouble:
         worlds = self._worlds
         worlds.cloud_faults.rules, worlds.cluster_faults.rules = [], []
         worlds.tell_cloud("PUT", "settings", {k: v for k, v in CLOUD.items() if k != "balance"})
+        self._pay_in()
         # What is stuck may be deleted now: somebody at the cloud has looked after it.
         worlds.tell_cloud("PUT", "settings", {"undeletable_statuses": []})
         worlds.tell_cloud("PUT", "outcomes", [])
@@ -138,6 +138,11 @@ class Trouble:
 
     def _arm(self, faults: Faults, raw: Any, lasts: float) -> None:
         rule = parse_rule("fault", raw)
+        if any("*" in row for row in rule.rows):
+            rule.rows = self._one_of_ours(rule.rows)
+            if not rule.rows:  # that would mean all
+                self._sim.note("nothing happens: there is no machine to leave out")
+                return
         faults.rules = [r for r in faults.rules if not r.times or r.fired < r.times] + [rule]
 
         def disarm() -> None:
@@ -145,6 +150,11 @@ class Trouble:
 
         if lasts > 0:
             self._for(lasts, disarm)
+
+    def _one_of_ours(self, rows: list[str]) -> list[str]:
+        """A pattern of hostnames stands for one of the controller's machines, as it does in an event."""
+        ours = sorted({key for row in rows if "*" in row for key in self._sim.judge.holdings.like(row)})
+        return [row for row in rows if "*" not in row] + ([self._rng.choice(ours)] if ours else [])
 
     def _event(self, event: dict[str, Any], lasts: float) -> None:
         if "hostname" in event:  # one of the controller's: strangers are left alone by everybody
@@ -163,6 +173,8 @@ class Trouble:
                 self._loop.call_later(lasts, self._start, one)
         if event.get("event") == "stock":
             self._for(1800, self._restock)
+        if event.get("event") == "balance":
+            self._for(lasts or 1800, self._pay_in)
         if event.get("event") == "outcomes":
             self._for(3600, lambda: self._worlds.tell_cloud("PUT", "outcomes", []))
 
@@ -185,6 +197,10 @@ class Trouble:
 
     def _restock(self) -> None:
         self._worlds.tell_cloud("PUT", "stock", [{"instance_type": "*", "count": None}, *self._plenty])
+
+    def _pay_in(self) -> None:
+        """As much money as there was in the beginning."""
+        self._worlds.tell_cloud("POST", "events", {"event": "balance", "amount": CLOUD["balance"]})
 
     def _knobs(self, values: dict[str, Any], lasts: float) -> None:
         back = self._cloud_knobs_held.turn(values, self._worlds.cloud.state.settings.shown())
@@ -217,51 +233,11 @@ class Trouble:
             worlds.lag_until = self._loop.time() + min(seconds, 120.0)
             self._for(0, self._no_lag)
         else:
-            self._to_a_node(deed, seconds)
+            to_a_node(worlds, self._rng, deed, seconds, self._for)
 
     def _no_lag(self) -> None:
         self._worlds.lag_until = 0.0
         self._worlds.turn_cluster()
-
-    def _to_a_node(self, deed: str, seconds: float) -> None:
-        cluster = self._worlds.cluster
-        nodes = [key[1] for key in cluster.store.shelf(NODES).keys if key[1] != NODE]
-        if not nodes:
-            return
-        name = self._rng.choice(nodes)
-        path = f"/api/v1/nodes/{name}"
-        kubelet = cluster.machines.by_node.get(name)
-        if deed in ("forget_node", "reregister"):
-            self._worlds.ask_cluster("DELETE", path)
-        if deed == "taint":
-            taints = [{"key": "maintenance", "value": "yes", "effect": "NoSchedule"}]
-            node = cluster.store.get(NODES, "", name) or {}
-            known = (node.get("spec") or {}).get("taints") or []
-            self._worlds.ask_cluster("PATCH", path, {"spec": {"taints": [*known, *taints]}}, merge=True)
-            self._for(seconds, lambda: self._untaint(name))
-        if deed == "flap":
-            cluster.store.modify(NODES, ("", name), lambda node: _ready(node, "Unknown", cluster.store.now()))
-            self._worlds.turn_cluster()
-            self._for(seconds, lambda: self._well_again(name))
-        if deed in ("reregister", "restart_kubelet") and kubelet is not None:
-            self._loop.call_later(
-                min(seconds, 60.0),
-                lambda: self._worlds.tell_cluster("POST", f"machines/{kubelet.machine.id}/restart"),
-            )
-
-    def _untaint(self, name: str) -> None:
-        def change(node: dict[str, Any]) -> None:
-            left = [t for t in node["spec"].get("taints") or () if t["key"] != "maintenance"]
-            node["spec"]["taints"] = left
-
-        self._worlds.cluster.store.modify(NODES, ("", name), change)
-        self._worlds.turn_cluster()
-
-    def _well_again(self, name: str) -> None:
-        if name not in self._worlds.cluster.machines.silent:
-            store = self._worlds.cluster.store
-            store.modify(NODES, ("", name), lambda node: _ready(node, "True", store.now()))
-            self._worlds.turn_cluster()
 
     # -- the controller
 
@@ -287,9 +263,3 @@ class Trouble:
                 process.skew -= seconds
 
             self._for(lasts or 300, back)
-
-
-def _ready(node: dict[str, Any], status: str, now: str) -> None:
-    for condition in node.get("status", {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            condition.update(status=status, lastTransitionTime=now)

@@ -14,13 +14,16 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+DRAWN = ("standard", "big")  # all others are files
 MOST_MACHINES = 400  # in a workload from a file
 STANDARD_PODS, STANDARD_MACHINES = 200, 15  # in a day
 BIG_PODS, BIG_MACHINES = 1000, 60
 DAY = 86400.0
+YEAR = 366 * DAY  # no course is longer; in a later moment or a longer time somebody mistook a unit
 GPUS = ((1, 60), (2, 22), (4, 12), (8, 6))  # how many, how often
 SHORTEST, LONGEST = 120.0, 6 * 3600.0
 MEDIAN, SPREAD = 1500.0, 1.0  # seconds; of the logarithm
+_TOO_MANY = "too many"
 MINIMAL = ("arrival_s", "duration_s", "gpus", "cpu_milli", "memory_mib", "gpu_model")
 TRACE = (
     "cpu_milli", "memory_mib", "num_gpu", "gpu_spec", "creation_time", "deletion_time", "scheduled_time",
@@ -30,7 +33,7 @@ TRACE = (
 class Work(NamedTuple):
     """One pod that somebody wants to run once, to its end."""
 
-    name: str
+    name: str  # while a file is read, where it stands there
     arrives: float
     lasts: float
     gpus: int
@@ -77,7 +80,7 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
     """`compress`: how many times faster the arrivals and the running pass than they are written."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
+            rows = csv.DictReader(file, restkey=_TOO_MANY)
             columns = tuple(rows.fieldnames or ())
             if set(MINIMAL[:5]) <= set(columns):
                 found = list(_minimal(path, rows))
@@ -94,18 +97,29 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
         raise BadWorkload(f"{path}: no pod that needs a GPU")
     first = min(work.arrives for work in found)
     return _named(
-        work._replace(arrives=(work.arrives - first) / compress, lasts=work.lasts / compress)
+        _within_a_year(work._replace(arrives=(work.arrives - first) / compress, lasts=work.lasts / compress))
         for work in found
     )
+
+
+def _within_a_year(work: Work) -> Work:
+    for what, seconds in (("arrives", work.arrives), ("runs", work.lasts)):
+        if seconds > YEAR:
+            after = "after the first" if what == "arrives" else "long"
+            raise BadWorkload(
+                f"{work.name}: the pod {what} {seconds:g} s {after}, expected {YEAR:.0f} s (a year) at most"
+            )
+    return work
 
 
 def _minimal(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
     for number, row in enumerate(rows, 2):
         at = f"{path}:{number}"
+        _whole_row(at, row)
         gpus = _whole(at, row, "gpus")
         if gpus:
             yield Work(
-                "", _number(at, row, "arrival_s"), _number(at, row, "duration_s"), gpus,
+                at, _number(at, row, "arrival_s"), _number(at, row, "duration_s"), gpus,
                 _whole(at, row, "cpu_milli"), _whole(at, row, "memory_mib"), _models(row.get("gpu_model")),
             )  # fmt: skip
 
@@ -114,6 +128,7 @@ def _trace(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
     """Running begins when the trace scheduled it; one that never was is as long as it was there."""
     for number, row in enumerate(rows, 2):
         at = f"{path}:{number}"
+        _whole_row(at, row)
         gpus = _whole(at, row, "num_gpu")
         if not gpus:
             continue
@@ -121,8 +136,14 @@ def _trace(path: str, rows: csv.DictReader[str]) -> Iterator[Work]:
         began = _number(at, row, "scheduled_time") if row.get("scheduled_time") else created
         lasts = max(1.0, deleted - max(began, created))
         yield Work(
-            "", created, lasts, gpus, _whole(at, row, "cpu_milli"), _whole(at, row, "memory_mib"),
+            at, created, lasts, gpus, _whole(at, row, "cpu_milli"), _whole(at, row, "memory_mib"),
         )  # fmt: skip
+
+
+def _whole_row(at: str, row: Mapping[str, str | list[str] | None]) -> None:
+    """What is beyond the header would be dropped, and with a comma in a field all after it means something else."""
+    if more := row.get(_TOO_MANY):
+        raise BadWorkload(f"{at}: got {len(row) - 1 + len(more)} fields, expected {len(row) - 1}")
 
 
 def _models(text: str | None) -> tuple[str, ...]:

@@ -28,9 +28,10 @@ BEGAN = 1_800_000_000.0  # the wall clock when a simulation begins
 SHORTEST = 0.001
 EVENTS_STAY = 3600.0  # seconds, as with the real API server
 VISITS = 100  # requests to the cloud that are remembered: nobody asks for them
-# No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them. A bookmark before a watch would
-# take the silence for the end of its server (`watching.SILENCE`).
-CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 140}
+# No heartbeats: nobody here reads them, and the sandbox tells of silent nodes without them. Bookmarks come about once a minute,
+# as from a real API server: just before a watch takes silence for the end of its server (`watching.SILENCE`), one that the
+# network delays would make the picture too old to decide on.
+CLUSTER: dict[str, Any] = {"speed": 1, "heartbeat": 0, "history": 500, "bookmarks": 60}
 CLOUD: dict[str, Any] = {"speed": 1, "balance": "100000000", "script_quota": 1000}
 
 
