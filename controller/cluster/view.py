@@ -60,8 +60,9 @@ class KindState(msgspec.Struct, frozen=True):
 class WatchedView(Rarer):
     """Implements `protocol.View`. `on_change` is called with "demand", "capacity" or "other".
 
-    It is called for changes that matter only, and for the whole of a kind once when its first list is
-    complete; it must not wait. `declared` are the resources that count like GPUs.
+    It is called for changes that matter only, and once for everything when the last first list is complete:
+    whoever looked before that saw nothing, and must not be left waiting. It must not wait itself. `declared` are the
+    resources that count like GPUs.
     """
 
     def __init__(
@@ -285,23 +286,23 @@ class WatchedView(Rarer):
                         for uid in unseen:
                             matter |= kept.drop(uid)
                         unseen = set()
-                        matter |= self._completed(kind, whole)
+                        self._completed(kind)
                 if matter and kind not in self._unsynced:
                     for name in matter.kinds:
                         self._on_change(name)
 
-    def _completed(self, kind: str, whole: Matter) -> Matter:
-        """The first complete list is one change, however many objects it had."""
+    def _completed(self, kind: str) -> None:
         if kind not in self._unsynced:
             trim()
-            return Matter.NOBODY
         self._ready(kind)
-        return whole
 
     def _ready(self, kind: str) -> None:
+        """The first lists are one change, however many kinds and objects they had: before all of them nothing is decided."""
         if kind not in self._unsynced:
             return
         self._unsynced.discard(kind)
         if not self._unsynced:
             settle()
             self._whole.set()
+            for name in (Matter.DEMAND | Matter.CAPACITY).kinds:
+                self._on_change(name)
