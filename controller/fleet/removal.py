@@ -294,6 +294,19 @@ class Removal:
         check()
         await self._writer.delete_node(node.name, node.uid)
 
+    def leaves_a_silent_node(self, machine: Machine) -> bool:
+        """As far as is watched."""
+        node = self._view.node(machine.name)
+        return node is not None and not node.ready and self._identify(machine, node) is not None
+
+    async def delete_silent_node(self, machine: Machine, check: Check) -> None:
+        """Read anew: one that is Ready again may be another machine that took over the name."""
+        node = await self._node(machine)
+        if node is None or node.ready:
+            return
+        check()
+        await self._writer.delete_node(node.name, node.uid)
+
     async def look_at_node(self, machine: Machine) -> Node | None:
         """The Node of one that is gone. Raises NotYet where it is Ready and nobody asked for the machine's end."""
         node = await self._node(machine)
