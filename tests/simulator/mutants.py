@@ -111,6 +111,8 @@ MUTANTS = [
     Mutant("a Node that is Ready again is taken for a ghost", "controller.fleet.removal",
         "if node is None or node.ready:\n            return\n        check()", "if node is None:\n            return\n        check()", (HAND,),
         "tests/fleet/test_fleet_removal.py"),
+    Mutant("critical pods are asked to leave with the others", "controller.fleet.eviction",
+        "        return others\n", "        pass\n", (PLAIN,), "tests/fleet/test_fleet_critical.py"),
     Mutant("scripts are left behind", "controller.fleet.removal",
         "outcome = await self._cloud.delete_script(script_id)\n", "return\n", (PLAIN,), "tests/fleet/test_fleet_scripts.py"),
     Mutant("idle machines stay", "controller.planning.scale_down",
