@@ -113,6 +113,8 @@ MUTANTS = [
         "tests/fleet/test_fleet_removal.py"),
     Mutant("critical pods are asked to leave with the others", "controller.fleet.eviction",
         "        return others\n", "        pass\n", (PLAIN,), "tests/fleet/test_fleet_critical.py"),
+    Mutant("whoever leads again judges by the time in which nobody led", "controller.fleet.blindness",
+        "if away > _CHANGE:", "if False:", (NEVER,), "tests/fleet/test_fleet_of_no_use_for_a_while.py"),
     Mutant("scripts are left behind", "controller.fleet.removal",
         "outcome = await self._cloud.delete_script(script_id)\n", "return\n", (PLAIN,), "tests/fleet/test_fleet_scripts.py"),
     Mutant("idle machines stay", "controller.planning.scale_down",
