@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
 DISCOVERY = "discovery"
+DECISIVE = ("nodes", "pods")  # without which nothing can be decided
 PATIENCE = 60.0  # seconds of nothing but errors, after which somebody should know
 
 
@@ -114,6 +115,9 @@ class WatchedView(Rarer):
             self._add(each)
         self._unreadable: set[str] = set()
         self._progress = {kind: Progress() for kind in self._watched}
+        for kind in DECISIVE:
+            self._progress[kind].hears = self._heard
+        self._was_old = False
         self._unsynced = {*self._watched, DISCOVERY}
         self._whole = asyncio.Event()
 
@@ -145,13 +149,21 @@ class WatchedView(Rarer):
 
     def old(self) -> str:
         """Why the picture of pods or nodes is too old to decide anything on, or "": no watch that lives is silent for so
-        long. After an outage its first word is waited for, which may be a bookmark a minute or two later."""
+        long. After an outage its first word is waited for, which may be a bookmark a minute or two later, and that it
+        came is told: that a watch was opened again is not enough, since what it has to tell is still to come."""
         now = self._context.clock()
-        for kind in ("nodes", "pods"):
+        for kind in DECISIVE:
             heard = self._progress[kind].heard
             if heard is not None and now - heard > SILENCE:
+                self._was_old = True
                 return f"nothing was heard of {kind} for {SILENCE:g} s, so nothing is decided"
+        self._was_old = False
         return ""
+
+    def _heard(self) -> None:
+        """Whoever was told that the picture is old has decided nothing, and a bookmark by itself wakes nobody."""
+        if self._was_old and not self.old():
+            self._on_change("capacity")
 
     def nodes(self) -> tuple[Node, ...]:
         return self._nodes.every()

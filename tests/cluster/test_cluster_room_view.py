@@ -19,6 +19,7 @@ from controller.cluster.index import Matter, PodIndex
 from controller.cluster.protocol import ClusterError
 from controller.cluster.view import SERVED_AGAIN, UNFINISHED, WatchedView
 from controller.cluster.watching import (
+    SILENCE,
     Began,
     Change,
     Completed,
@@ -312,6 +313,51 @@ async def test_that_the_last_first_list_is_complete_is_told_whichever_it_is(last
     assert sorted(changes) == ["capacity", "demand"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_that_an_old_picture_is_fresh_again_is_told_once_though_nothing_has_changed() -> None:
+    """Nobody decided anything on the old one, and what comes is a bookmark."""
+    world = World()
+    async with watched(world) as (view, changes):
+        clock = view._context.clock
+        for kind in ("nodes", "pods"):
+            await world.tell(kind, bookmark("150"))
+        assert (view.old(), changes) == ("", [])
+        clock.pass_(SILENCE + 1)
+        assert "nothing was heard of nodes" in view.old()
+        await world.tell("pods", bookmark("151"))
+        assert changes == [], "of nodes nothing was heard yet"
+        await world.tell("nodes", bookmark("151"))
+        assert (view.old(), changes) == ("", ["capacity"])
+        for kind in ("nodes", "pods"):
+            await world.tell(kind, bookmark("152"))
+        assert changes == ["capacity"]
+
+
+async def test_half_a_list_makes_no_old_picture_fresh() -> None:
+    world = World()
+    async with watched(world) as (view, changes):
+        view._context.clock.pass_(SILENCE + 1)
+        await world.tell("nodes", bookmark("150"))
+        assert "of pods" in view.old()
+        world.lists["pods"] = [listed(pod("p1"), token="next"), listed(pod("p2"))]
+        second = asyncio.Event()
+        answer, asked = world.answer, []
+
+        def counted(found: Asked) -> Any:
+            asked.append(found)
+            if found.path == "/api/v1/pods":
+                world.gates["/api/v1/pods"] = second
+            return answer(found)
+
+        world.answer = counted  # type: ignore[method-assign]
+        await world.tell("pods", failure(410))
+        assert len(asked) == 1
+        assert "of pods" in view.old()
+        second.set()
+        await world.tell("pods")
+        assert (view.old(), len(view.waiting_pods())) == ("", 2)
+        assert "capacity" in changes
 
 
 POD_CHANGES: list[tuple[str, list[Any], list[str]]] = [
