@@ -511,6 +511,28 @@ async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_go
     assert not controller.ledger.machines
 
 
+async def test_what_a_drain_wrote_to_a_node_is_undone_when_its_machine_comes_into_sight_again() -> None:
+    """It went out of sight in the middle of its removal, and is of use again: neither counts on from then."""
+    world, controller, machine = await ready()
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    controller.hands.faults["evict"] = [Refused(Reason.PDB, "needs 1 healthy pod")] * 1000
+    await retired(world, controller, machine, 30)
+    assert names.NODE_DRAIN_SINCE in world.town.nodes[machine.name].annotations
+    here = world.account.instances, world.account.volumes
+    world.account.instances, world.account.volumes = {}, {}
+    await world.run(controller, 150)
+    assert controller.only.reason is Reason.VANISHED
+    world.account.instances, world.account.volumes = here
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    await world.run(controller, 120)
+    assert (controller.only.phase, controller.only.drain_at) == (Phase.READY, 0.0)
+    node = world.town.nodes[machine.name]
+    assert not {names.NODE_DRAIN_SINCE, names.NODE_IDLE_SINCE} & set(node.annotations)
+    assert node.taints == ()
+
+
 async def test_a_foreign_node_under_the_name_of_a_machine_that_never_joined_is_left_alone() -> None:
     world = World(cooldown=NEVER)
     controller = world.start()
