@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 SERVED_AGAIN = 600.0  # seconds between two looks at what the API server has
 DISCOVERY = "discovery"
+DECISIVE = ("nodes", "pods")  # without which nothing can be decided
 PATIENCE = 60.0  # seconds of nothing but errors, after which somebody should know
 
 
@@ -60,8 +61,9 @@ class KindState(msgspec.Struct, frozen=True):
 class WatchedView(Rarer):
     """Implements `protocol.View`. `on_change` is called with "demand", "capacity" or "other".
 
-    It is called for changes that matter only, and for the whole of a kind once when its first list is
-    complete; it must not wait. `declared` are the resources that count like GPUs.
+    It is called for changes that matter only, and once for everything when the last first list is complete:
+    whoever looked before that saw nothing, and must not be left waiting. It must not wait itself. `declared` are the
+    resources that count like GPUs.
     """
 
     def __init__(
@@ -113,6 +115,9 @@ class WatchedView(Rarer):
             self._add(each)
         self._unreadable: set[str] = set()
         self._progress = {kind: Progress() for kind in self._watched}
+        for kind in DECISIVE:
+            self._progress[kind].hears = self._heard
+        self._was_old = False
         self._unsynced = {*self._watched, DISCOVERY}
         self._whole = asyncio.Event()
 
@@ -144,13 +149,21 @@ class WatchedView(Rarer):
 
     def old(self) -> str:
         """Why the picture of pods or nodes is too old to decide anything on, or "": no watch that lives is silent for so
-        long. After an outage its first word is waited for, which may be a bookmark a minute or two later."""
+        long. After an outage its first word is waited for, which may be a bookmark a minute or two later, and that it
+        came is told: that a watch was opened again is not enough, since what it has to tell is still to come."""
         now = self._context.clock()
-        for kind in ("nodes", "pods"):
+        for kind in DECISIVE:
             heard = self._progress[kind].heard
             if heard is not None and now - heard > SILENCE:
+                self._was_old = True
                 return f"nothing was heard of {kind} for {SILENCE:g} s, so nothing is decided"
+        self._was_old = False
         return ""
+
+    def _heard(self) -> None:
+        """Whoever was told that the picture is old has decided nothing, and a bookmark by itself wakes nobody."""
+        if self._was_old and not self.old():
+            self._on_change("capacity")
 
     def nodes(self) -> tuple[Node, ...]:
         return self._nodes.every()
@@ -285,23 +298,23 @@ class WatchedView(Rarer):
                         for uid in unseen:
                             matter |= kept.drop(uid)
                         unseen = set()
-                        matter |= self._completed(kind, whole)
+                        self._completed(kind)
                 if matter and kind not in self._unsynced:
                     for name in matter.kinds:
                         self._on_change(name)
 
-    def _completed(self, kind: str, whole: Matter) -> Matter:
-        """The first complete list is one change, however many objects it had."""
+    def _completed(self, kind: str) -> None:
         if kind not in self._unsynced:
             trim()
-            return Matter.NOBODY
         self._ready(kind)
-        return whole
 
     def _ready(self, kind: str) -> None:
+        """The first lists are one change, however many kinds and objects they had: before all of them nothing is decided."""
         if kind not in self._unsynced:
             return
         self._unsynced.discard(kind)
         if not self._unsynced:
             settle()
             self._whole.set()
+            for name in (Matter.DEMAND | Matter.CAPACITY).kinds:
+                self._on_change(name)

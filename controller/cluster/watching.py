@@ -81,6 +81,7 @@ class Progress(msgspec.Struct):
     retry_after: float = 0.0
     moved: bool = False  # something arrived since the last wait
     failing: float | None = None  # wall time since when nothing but errors came
+    hears: Callable[[], None] = lambda: None  # is called at each word, also at one that changes nothing
 
     def fail(self, error: ClusterError, now: float) -> None:
         self.error = error.message
@@ -91,8 +92,12 @@ class Progress(msgspec.Struct):
     def well(self) -> None:
         self.error, self.refused, self.retry_after, self.failing = "", False, 0.0, None
 
-    def arrived(self, now: float, moment: float) -> None:
+    def hear(self, now: float, moment: float) -> None:
         self.last_event, self.heard = now, moment
+        self.hears()
+
+    def arrived(self, now: float, moment: float) -> None:
+        self.hear(now, moment)
         self.moved = True
         if self.error:
             self.well()
@@ -165,6 +170,7 @@ async def listed_then_watched(
     progress.version = version
     progress.well()
     yield Completed()
+    progress.hear(context.wall(), context.clock())  # half a list is no picture of now
     pace = Pace(context)
     while progress.version:
         began, progress.moved = context.clock(), False
@@ -189,7 +195,7 @@ async def pages(
         page = _page(
             source, await context.transport.request("GET", source.path, query=query, timeout=LIST_TIMEOUT)
         )
-        progress.last_event, progress.heard = context.wall(), context.clock()
+        progress.last_event = context.wall()
         version, token = page.metadata.resourceVersion, page.metadata.next
         objects: list[T] = []
         for raw in page.items or ():

@@ -1,4 +1,7 @@
-"""What follows when an instance is gone: its disks, Node, script and ledger entry.
+"""What follows when an instance is gone: its Node, disks, script and ledger entry.
+
+The Node of one that is silent goes apart from the rest, since its pods are not planned again as long as it stands: what
+permits that is the proof of the machine's end, two answers by its id, and no list of disks is waited for.
 
 An attached disk whose machine's Node is Ready is in use, whatever is said of the machine: it stays until one of the
 two says otherwise. One list that lacks a disk proves nothing where nobody asked for its end: it may be empty once.
@@ -67,6 +70,20 @@ class Closing:
         waiting = [m for m in self._ledger.machines.values() if m.intent in self._elsewhere]
         return {m.name: _words(m) for m in waiting} | self._refused | self._forgotten
 
+    async def free_node(self, intent: str) -> None:
+        """Delete the Node of one that is gone, which is not Ready: the second answer is asked for here, and the first was
+        what made it gone. One that is Ready again is left for `close` to judge.
+        """
+        machine = self._ledger.machines.get(intent)
+        if machine is None or not machine.gone_at:
+            return
+        asked = await self._look_again(machine)
+        if asked is None:
+            return  # only lists can tell, and those of its disks, too
+        if machine.gone_in not in ("", asked):
+            raise NotYet(_words(machine), _MOST_POLL)
+        await self._removal.delete_silent_node(machine, lambda: self._still_gone(intent))
+
     async def close(self, cluster_id: str, intent: str) -> None:
         pause, asked, missing = POLL, None, 0
         while (machine := self._ledger.machines.get(intent)) is not None:
@@ -81,6 +98,7 @@ class Closing:
                 if asked not in (None, disks.account):
                     raise NotYet("the account changed on the way", POLL)
             missing = missing + 1 if not disks.listed else 0
+            pause = POLL if missing == 1 else pause  # only to be seen once more
             if missing and (missing >= _LISTS or machine.delete_at or not machine.disks):
                 break
             if any(volume.status not in LOOSE for volume in disks.listed) and not machine.delete_at:

@@ -16,18 +16,26 @@ def due(machine: Machine, limits: Deadlines, now: float) -> float | None:
     return min((moment for moment in _moments(machine, limits) if moment >= now), default=None)
 
 
+def joins_until(machine: Machine, limits: Deadlines) -> float | None:
+    """The end of its deadline, of one whose next step only the cluster can show."""
+    match machine.phase:
+        case Phase.BOOTING:
+            return machine.running_at + limits.join
+        case Phase.JOINED:
+            return machine.joined_at + limits.ready
+        case Phase.STARTED:
+            return machine.node_ready_at + limits.gpu
+    return None
+
+
 def _moments(machine: Machine, limits: Deadlines) -> Iterable[float]:
+    if (end := joins_until(machine, limits)) is not None:
+        yield end
     match machine.phase:
         case Phase.ORDERED:
             yield machine.ordered_at + limits.launch
-        case Phase.BOOTING:
-            yield machine.running_at + limits.join
-        case Phase.JOINED:
-            yield machine.joined_at + limits.ready
-        case Phase.STARTED:
-            yield machine.node_ready_at + limits.gpu
-            if machine.gpus_seen_at:
-                yield machine.gpus_seen_at + limits.gpu_settle
+        case Phase.STARTED if machine.gpus_seen_at:
+            yield machine.gpus_seen_at + limits.gpu_settle
         case Phase.READY:
             if machine.stopped_at:
                 yield machine.stopped_at + limits.stopped

@@ -110,6 +110,7 @@ class Fleet:
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
         await self._listing.take(inventory, number, self.machines())
+        self._blindness.led_again(self.machines(), self.policy.deadlines, self._clock())
         self.rebuilt = forgot == self._forgot
 
     def forget(self) -> None:

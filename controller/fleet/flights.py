@@ -106,6 +106,7 @@ class Flights:
             account=account,
             closed=self._remember,
             restored=self.idle_marks.cleared,
+            wake=wake,
         )
         self._dismissal = Dismissal(
             ledger=ledger,
@@ -217,6 +218,8 @@ class Flights:
                 self._leave(machine, lambda: self._leaving.drain(policy, machine.intent))
         elif machine.phase is Phase.DELETING:
             self._leave(machine, lambda: self._leaving.delete(policy, machine.intent))
+            if self._leaving.has_a_ghost(machine):
+                self._tasks.start(f"ghost {machine.name}", lambda: self._leaving.free_node(machine.intent))
         elif machine.awaits_restoring:
             self._leave(machine, lambda: self._leaving.restore(machine.intent))
         if machine.script_id and _script_done(policy, machine):

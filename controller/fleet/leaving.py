@@ -33,6 +33,7 @@ log = logging.getLogger("gpu_autoscaler.fleet")
 
 _MOST_POLL = 30.0
 _MOST_LEAVING_POLL = 10.0
+_MOST_VANISHING_POLL = 5.0  # of one that nobody here asked to go: its pods are planned again after that
 # An accepted delete that shows no effect for so long is sent again: a refusal may look like success.
 _REPEAT = 60.0
 _OTHERWISE = "what is to go at the end of everything was changed meanwhile"
@@ -57,6 +58,7 @@ class Leaving:
         account: Account,
         closed: Callable[[Machine], None],
         restored: Callable[[str], None],
+        wake: Callable[[], None],
     ) -> None:
         """`closed` and `restored` hear of machines that are gone, and by name of those that stay after all."""
         self._ledger = ledger
@@ -67,6 +69,7 @@ class Leaving:
         self._may_act = may_act
         self._account = account
         self._restored = restored
+        self._wake = wake
         self._closing = Closing(
             ledger=ledger,
             removal=removal,
@@ -279,13 +282,17 @@ class Leaving:
                 self._lead()
                 self._ledger.change(intent, gone_at=self._clock(), gone_in=machine.gone_in or account)
                 await self._ledger.flush()
+                self._wake()  # its Node may go from now on
             elif instance.state == "leaving":
-                asks_after = await self._wait_longer(asks_after)
+                vanishes = machine.reason is Reason.VANISHED and not machine.delete_at
+                await self._sleep(min(asks_after, _MOST_VANISHING_POLL) if vanishes else asks_after)
+                asks_after = _longer(asks_after)
             elif machine.reason is Reason.VANISHED and not machine.delete_at:
                 await self._back(intent)
                 return
             elif machine.delete_at and 0 <= self._clock() - machine.delete_at < _REPEAT:
-                asks_after = await self._wait_longer(asks_after)
+                await self._sleep(asks_after)
+                asks_after = _longer(asks_after)
             else:
                 try:
                     why = await self._ask(policy, machine, instance)
@@ -300,10 +307,13 @@ class Leaving:
             self._kept.pop(machine.name, None)
             await self._closing.close(policy.cluster_id, intent)
 
-    async def _wait_longer(self, pause: float) -> float:
-        """A machine that leaves costs nothing any more, and a minute of its leaving need not be twenty questions."""
-        await self._sleep(pause)
-        return min(_MOST_LEAVING_POLL, pause * 1.25)
+    def has_a_ghost(self, machine: Machine) -> bool:
+        """It is gone, and its Node keeps its pods from being planned again."""
+        known = machine.gone_at > 0 and machine.instance_id != ""
+        return known and self._removal.leaves_a_silent_node(machine)
+
+    async def free_node(self, intent: str) -> None:
+        await self._closing.free_node(intent)
 
     async def _back(self, intent: str) -> None:
         before = self._ledger.machines[intent]
@@ -355,6 +365,11 @@ class Leaving:
 
 def _stays(machine: Machine, why: Explanation) -> NotYet:
     return NotYet(f"{machine.name} failed and cannot go yet: {why.message}", _MOST_POLL)
+
+
+def _longer(pause: float) -> float:
+    """A machine that leaves costs nothing any more, and a minute of its leaving need not be twenty questions."""
+    return min(_MOST_LEAVING_POLL, pause * 1.25)
 
 
 def _is_done(outcome: Outcome) -> bool:

@@ -23,6 +23,7 @@ from controller.domain.outcome import Happened, Outcome, Refused
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.policy import Policy
 from controller.domain.reason import Reason
+from controller.fleet.eviction import asked_now
 from controller.fleet.identity import claims, node_for
 from controller.fleet.tasks import NotYet
 from controller.planning.consolidation import OFF
@@ -137,7 +138,8 @@ class Removal:
             if self._clock() > end:
                 words = refused.message if refused else f"{len(leaving)} pods did not leave in time"
                 raise CalledOff(Explanation(refused.reason if refused else Reason.IN_USE, words))
-            refusal = await self._evict(leaving, check)
+            asked = asked_now(leaving, self._clock(), policy.deadlines.terminating_slack)
+            refusal = await self._evict(asked, check)
             if refusal is not None and machine.moving and refusal.reason not in _TRANSIENT:
                 raise CalledOff(Explanation(refusal.reason, refusal.message))  # work is moved freely, or not
             waits(refusal)
@@ -290,6 +292,19 @@ class Removal:
         """The Node object, by its UID. One that is Ready although its machine vanished is kept."""
         node = await self.look_at_node(machine)
         if node is None:
+            return
+        check()
+        await self._writer.delete_node(node.name, node.uid)
+
+    def leaves_a_silent_node(self, machine: Machine) -> bool:
+        """As far as is watched."""
+        node = self._view.node(machine.name)
+        return node is not None and not node.ready and self._identify(machine, node) is not None
+
+    async def delete_silent_node(self, machine: Machine, check: Check) -> None:
+        """Read anew: one that is Ready again may be another machine that took over the name."""
+        node = await self._node(machine)
+        if node is None or node.ready:
             return
         check()
         await self._writer.delete_node(node.name, node.uid)

@@ -117,3 +117,61 @@ async def test_a_machine_that_could_not_join_while_nothing_was_seen_is_given_tim
     await world.run(controller, 300)
     assert len(world.account.orders) == 1
     assert not controller.ledger.failures.in_vain
+
+
+async def nobody_leads(world: World, controller: Controller, how: str, seconds: int) -> Controller:
+    if how == "lease":
+        await controller.lose_lease()
+    else:
+        await controller.die()
+    for _ in range(seconds // 10):
+        world.happen()
+        await controller.look(decide=False)
+        await world.time.advance(10)
+    controller.leads = True
+    return controller if how == "lease" else world.start()
+
+
+@pytest.mark.parametrize("how", ["lease", "restart"])
+async def test_a_machine_that_could_not_join_while_nobody_led_is_given_time_afterwards(how: str) -> None:
+    """Where the API server is away nobody holds the lease either, so nobody looks."""
+    world = World(pools=(POOL,), cooldown=600.0)
+    world.town.add_pod("train")
+    world.town.joins = False
+    controller = world.start()
+    await world.run(controller, 25)
+    controller = await nobody_leads(world, controller, how, 1800)
+    await world.run(controller, 80)
+    world.town.joins = True
+    await world.run(controller, 300)
+    assert len(world.account.orders) == 1
+    assert not controller.ledger.failures.in_vain
+
+
+async def test_a_machine_whose_time_is_over_soon_after_an_outage_is_given_as_much_more() -> None:
+    world = World(pools=(POOL,), cooldown=600.0)
+    world.town.add_pod("train")
+    world.town.joins = False
+    controller = world.start()
+    machine = await world.until(controller, Phase.BOOTING)
+    left = machine.running_at + controller.fleet.policy.deadlines.join - world.time.now
+    controller = await nobody_leads(world, controller, "lease", int(left) - 20)
+    await world.run(controller, 100)
+    world.town.joins = True
+    await world.run(controller, 100)
+    assert controller.only.phase is Phase.READY
+    assert len(world.account.orders) == 1
+
+
+@pytest.mark.parametrize("how", ["lease", "restart"])
+async def test_a_quick_change_of_leaders_gives_a_machine_that_never_joins_no_more_time(how: str) -> None:
+    world = World(pools=(POOL,), cooldown=600.0)
+    world.town.add_pod("train")
+    world.town.joins = False
+    controller = world.start()
+    machine = await world.until(controller, Phase.BOOTING)
+    end = machine.running_at + controller.fleet.policy.deadlines.join
+    await world.run(controller, end - world.time.now - 20)
+    controller = await nobody_leads(world, controller, how, 30)
+    await world.run(controller, 20)
+    assert "booting>deleting" in controller.heard.of("phase")

@@ -404,6 +404,70 @@ async def test_the_attached_disk_of_a_machine_that_nobody_knows_goes_when_its_no
     assert [*world.account.volumes, *world.town.nodes, *controller.ledger.machines] == []
 
 
+@pytest.mark.parametrize("trouble", ["no list of disks is answered", "the disk does not go"])
+async def test_the_silent_node_of_a_machine_that_vanished_waits_for_no_disk(trouble: str) -> None:
+    """Its pods are not planned again as long as the Node stands."""
+    world, controller, machine = await ready()
+    world.town.not_ready = 0
+    if "list" in trouble:
+        controller.hands.faults["volumes"] = [CloudError(Reason.UNAVAILABLE, "away")] * 1000
+    else:
+        controller.hands.faults["delete_volume"] = [Refused(Reason.NOT_ALLOWED_YET, "attached")] * 1000
+    world.account.end("i-1")
+    await world.run(controller, 120)
+    assert world.town.nodes == {}
+    assert controller.only.instance_id == machine.instance_id  # for its disk
+    controller.hands.faults.clear()
+    await world.run(controller, 120)
+    assert [*world.account.volumes, *controller.ledger.machines] == []
+
+
+async def test_the_node_of_a_machine_that_vanished_goes_as_soon_as_it_is_silent() -> None:
+    """However long its being Ready has held up everything else by then."""
+    world, controller, machine = await ready()
+    world.account.instances.clear()
+    await world.run(controller, 400)
+    assert machine.name in world.town.nodes
+    world.town.lose(machine.name)
+    await controller.look()
+    await world.time.settle()
+    assert world.town.nodes == {}
+
+
+async def test_the_node_of_a_machine_that_vanished_stays_if_it_is_ready_when_it_is_read() -> None:
+    """The watch lags behind, and another machine of that name may have joined."""
+    world, controller, machine = await ready()
+    world.account.instances.clear()
+    await world.run(controller, 300)
+    world.town.lose(machine.name)
+
+    def joins_again(name: str) -> None:
+        world.town.nodes[name] = replace(world.town.nodes[name], ready=True)
+
+    controller.hands.on_call["get_node"] = joins_again
+    await world.run(controller, 300)
+    assert not controller.hands.did("delete_node")
+
+
+async def test_one_answer_that_does_not_know_a_machine_costs_it_no_node() -> None:
+    world, controller, machine = await ready()
+    here = dict(world.account.instances)
+    world.account.instances.clear()
+    world.town.lose(machine.name)
+    answers: list[str] = []
+
+    def back_again(instance_id: str) -> None:
+        answers.append(instance_id)
+        if len(answers) == 2:
+            world.account.instances.update(here)
+
+    controller.hands.on_call["instance"] = back_again
+    await world.run(controller, 300)
+    assert len(answers) >= 2
+    assert not controller.hands.did("delete_node")
+    assert not controller.only.gone_at
+
+
 @pytest.mark.parametrize("tags", [True, False])
 async def test_one_empty_list_of_disks_does_not_say_that_a_disk_is_gone_that_nobody_asked_to_go(
     tags: bool,
@@ -445,6 +509,28 @@ async def test_a_machine_whose_account_was_out_of_sight_is_followed_again_and_go
     await world.run(controller, 120)
     assert not world.account.alive()
     assert not controller.ledger.machines
+
+
+async def test_what_a_drain_wrote_to_a_node_is_undone_when_its_machine_comes_into_sight_again() -> None:
+    """It went out of sight in the middle of its removal, and is of use again: neither counts on from then."""
+    world, controller, machine = await ready()
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    controller.hands.faults["evict"] = [Refused(Reason.PDB, "needs 1 healthy pod")] * 1000
+    await retired(world, controller, machine, 30)
+    assert names.NODE_DRAIN_SINCE in world.town.nodes[machine.name].annotations
+    here = world.account.instances, world.account.volumes
+    world.account.instances, world.account.volumes = {}, {}
+    await world.run(controller, 150)
+    assert controller.only.reason is Reason.VANISHED
+    world.account.instances, world.account.volumes = here
+    world.town.work = NEVER
+    a_gpu_pod(world, machine)
+    await world.run(controller, 120)
+    assert (controller.only.phase, controller.only.drain_at) == (Phase.READY, 0.0)
+    node = world.town.nodes[machine.name]
+    assert not {names.NODE_DRAIN_SINCE, names.NODE_IDLE_SINCE} & set(node.annotations)
+    assert node.taints == ()
 
 
 async def test_a_foreign_node_under_the_name_of_a_machine_that_never_joined_is_left_alone() -> None:

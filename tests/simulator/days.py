@@ -57,4 +57,6 @@ class Day:
         return [line for line in self.happened if line.split(" ", 1)[1].startswith(beginning)]
 
 
+# The times that users have where they set none; those of the simulator are longer, so that its days are short.
+PRODUCT: dict[str, Any] = {"timing": {}, "lease": {}}
 ONE_POD = Work("train", 5.0, 300.0, 1, 2000, 8192)

@@ -16,7 +16,7 @@ from controller.sandbox.simulator import simulation
 from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
-from tests.simulator.days import ONE_POD, Day
+from tests.simulator.days import ONE_POD, PRODUCT, Day
 
 FRESH = int(os.environ.get("SIMULATED_SEED", random.SystemRandom().randrange(1_000_000)))
 
@@ -94,6 +94,14 @@ def test_one_pod_is_bought_one_machine_which_is_gone_afterwards() -> None:
     assert len(day.told("bought")) == 1
     assert len(day.told("deleted")) == 1
     assert day.result["violations"] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pod_that_waits_already_when_the_program_starts_waits_for_no_tick(seed: int) -> None:
+    """The lease is won before the last watch is in step, and a look in between has nothing to decide on."""
+    day = Day(seed, 0.02, works=[Work("p", 0.0, 60.0, 1, 100, 100)], settings=PRODUCT)
+    (bought,) = day.told("bought")
+    assert float(bought.split()[0]) < 2.0
 
 
 def test_nothing_is_bought_on_a_picture_of_the_cluster_that_has_grown_old() -> None:
