@@ -3,16 +3,14 @@
 One packing seats each pod on a machine that it opened already, if one takes it, and opens the best single
 machine otherwise. That is right as long as machines may be small; where a limit on machines binds, fewer
 larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each
-machine is then exchanged for the best one that holds the same pods. They are judged by: pods placed (the
-most urgent first), then what the strategy asks for, and then rather more, smaller machines. What wins is packed
-anew by `bargains` where that is better still.
+machine is then exchanged for the best one that holds the same pods. Which of them is the best is told by
+`judging`; what wins is packed anew by `bargains` where that is better still.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from controller.domain.machine import Phase
@@ -24,6 +22,7 @@ from controller.planning.cheapening import WORK
 from controller.planning.choice import SAME_PRICE, Candidate
 from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
+from controller.planning.judging import Judge
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import shop_of
@@ -43,6 +42,7 @@ class Packer:
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
         self.shop = shop_of(snapshot, options)
+        self._judge = Judge(snapshot.policy)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
         own = {
@@ -103,7 +103,7 @@ class Packer:
         sizes = sorted({self.shop.gpus[n] for n in bits(every & self.shop.buyable)})
         for least in sizes[1:]:
             other = self._try(pods, tally, board, least)
-            if self._beats(other, best, pods):
+            if self._judge.beats(other, best, pods):
                 best = other
         return best
 
@@ -152,25 +152,6 @@ class Packer:
         wrong = late(attempt, bound=packing.bound)
         attempt.undo()
         return packing, wrong
-
-    def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
-        ours, theirs = self._left(best, pods), self._left(other, pods)
-        if ours != theirs:
-            return theirs < ours
-        first: list[Callable[[Packing], Decimal]] = [lambda p: Decimal(p.gpus), lambda p: p.price]
-        for measure in reversed(first) if self._cheapest_first else first:
-            a, b = measure(best), measure(other)
-            if max(a, b) > min(a, b) * SAME_PRICE:
-                return b < a
-        return len(other.rooms) > len(best.rooms)
-
-    @staticmethod
-    def _left(packing: Packing, pods: Sequence[Ask]) -> tuple[tuple[int, int], ...]:
-        """How many pods stay unplaced, by falling priority."""
-        left: Counter[int] = Counter()
-        for ask in pods:
-            left[ask.pod.shape.priority] += ask.pod.key in packing.unplaced
-        return tuple((-priority, left[priority]) for priority in sorted(left, reverse=True))
 
 
 def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:

@@ -256,7 +256,7 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
         if strategy == "priority":
             return (c.pool_rank, c.gpus, near[counted], *rest)
         if strategy == _LISTED:
-            return (_place_in_list(c), c.gpus, near[counted], *rest)
+            return (place_in_list(c), c.gpus, near[counted], *rest)
         return (c.gpus, near[counted], *rest)
 
     ordered = sorted(priced, key=key)
@@ -278,7 +278,7 @@ def larger(why: str, more: int) -> str:
     )
 
 
-def _place_in_list(candidate: Candidate) -> int:
+def place_in_list(candidate: Candidate) -> int:
     """Where the pool lists the type, or its model."""
     pool, kind = candidate.pool, candidate.offer.type
     for listed, name in ((pool.instance_types, kind.name), (pool.gpu_models, kind.model)):
@@ -298,4 +298,4 @@ def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:
     return found
 
 
-__all__ = ["UNNAMED", "Shop", "in_order_of", "larger", "shop_of"]
+__all__ = ["UNNAMED", "Shop", "in_order_of", "larger", "place_in_list", "shop_of"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.domain.plan import Launch, Snapshot
-from controller.domain.policy import Headroom
+from controller.domain.policy import Headroom, Limits
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, kind, offers, pod, policy, pool, world
 
@@ -91,3 +91,28 @@ def test_headroom_and_minimum_are_bought_as_the_pool_prefers() -> None:
     assert bought(world(policy=policy(pool("p", strategy="cheapest", min=1)), offers=SOLD)) == {
         f"p {BARGAIN.name}": 1
     }
+
+
+H100 = kind("1H100.80S.30V", 1, 30, 120, "2.29", "H100")
+
+
+def two(**more: Any) -> Counter[str]:
+    return bought(world(pods=(pod("a"), pod("b")), offers=offers(A1, A2, H100), **more))
+
+
+def test_the_preferred_pool_is_bought_from_however_many_pods_wait() -> None:
+    """One machine for both, of the other pool, has no more GPUs and costs less."""
+    x, y = pool("x", instance_types=(H100.name,)), pool("y", instance_types=(A1.name, A2.name))
+    assert two(policy=policy(y, x, strategy="priority", priorities=("x", "y"))) == {f"x {H100.name}": 2}
+
+
+def test_what_a_pool_lists_first_is_bought_however_many_pods_wait() -> None:
+    listed = pool("x", strategy="priority", instance_types=(H100.name, A2.name))
+    assert two(policy=policy(listed)) == {f"x {H100.name}": 2}
+
+
+def test_the_preferred_pool_is_left_where_its_machines_are_not_enough() -> None:
+    x, y = pool("x", instance_types=(H100.name,), max=1), pool("y", instance_types=(A1.name, A2.name))
+    assert two(policy=policy(x, y, strategy="priority")) == {f"x {H100.name}": 1, f"y {A1.name}": 1}
+    limits = Limits(machines=1)
+    assert two(policy=policy(x, y, strategy="priority", limits=limits)) == {f"y {A2.name}": 1}
