@@ -22,6 +22,7 @@ from controller.planning.cheapening import cheapened
 from controller.planning.choice import Candidate
 from controller.planning.emerging import harmless
 from controller.planning.fit import Ask, enough
+from controller.planning.goals import Goal
 from controller.planning.limits import Tally
 from controller.planning.own import is_own
 from controller.planning.packing import Packer, Packing
@@ -43,7 +44,9 @@ def bargain(
     forbidden = [ask for ask in left if packing.unplaced.get(ask.pod.key) is not None]
     if any(ask.gang is not None or not _free(ask, board.profiles[ask.profile]) for ask in forbidden):
         return None
-    made = _cheaper(packing, packer, tally, board)
+    made: Packing | None = None
+    for goal in packer.goals:
+        made = _cheaper(made or packing, packer, goal, tally, board) or made
     if made is None or not forbidden:
         return made
     forbidden = _joined(made, forbidden, packer.shop, board)
@@ -85,39 +88,41 @@ def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> lis
     return others
 
 
-def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Packing | None:
+def _cheaper(packing: Packing, packer: Packer, goal: Goal, tally: Tally, board: Board) -> Packing | None:
     profiles, shop = board.profiles, packer.shop
     if packing.bound:
         return None
     groups = [
         inside
         for inside, candidate in zip(packing.inside, packing.chosen, strict=True)
-        if not is_own(candidate.offer) and all(_free(ask, profiles[ask.profile]) for ask in inside)
+        if goal.offers >> shop.number[id(candidate)] & 1
+        and not is_own(candidate.offer)
+        and all(_free(ask, profiles[ask.profile]) for ask in inside)
     ]
     pods = [ask for inside in groups for ask in inside]
     if not 1 < len(pods) <= MOST:
         return None
     sold = (
         shop.buyable
+        & goal.offers
         & ~shop.own
         & harmless(board, [shop.number[id(candidate)] for candidate in packing.chosen])
     )
-    kinds = _kinds(
-        packer, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})]
-    )
+    kinds = _kinds(goal, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
     if len(kinds) > KINDS:
         return None
-    found = _found(packer, pods, groups, kinds, profiles)
+    found = _found(packer, goal, pods, groups, kinds, profiles)
     if found is None:
         return None
     made = _repacked(
         packing, [[pods[pod] for pod in group] for group in found], packer, sold, tally, profiles
     )
-    return made if made is not None and packer.saves(made, packing) else None
+    return made if made is not None and goal.saves(made, packing) else None
 
 
 def _found(
     packer: Packer,
+    goal: Goal,
     pods: Sequence[Ask],
     groups: Sequence[Sequence[Ask]],
     kinds: Sequence[tuple[int, int]],
@@ -133,18 +138,19 @@ def _found(
     numbers = [[place[id(ask)] for ask in inside] for inside in groups]
     needs = [ask.needs for ask in pods]
     offers = [profiles[ask.profile].offers for ask in pods]
-    asked = (packer.work, packer.overshoot, needs, offers, numbers, kinds)
-    if shop.bargain is not None and shop.bargain[0] == asked:
-        return shop.bargain[1]
+    asked = (goal.work, packer.overshoot, needs, offers, numbers, kinds)
+    for known, answer in shop.bargains:
+        if known == asked:
+            return answer
     found = cheapened(
         needs,
         [Kind(price, shop.free[offer]) for offer, price in kinds],
         numbers,
         [sum((of >> offer & 1) << number for number, (offer, _) in enumerate(kinds)) for of in offers],
-        work=packer.work,
+        work=goal.work,
         fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
     )
-    shop.bargain = (asked, found)
+    shop.bargains.append((asked, found))
     return found
 
 
@@ -169,12 +175,12 @@ def _not_too_large(
     return fine
 
 
-def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
+def _kinds(goal: Goal, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
     """Offers that nothing beats which comes before them, with the price that they come at.
 
     Spot offers come after those that a pool prefers, and count as no cheaper.
     """
-    shop = packer.shop
+    shop = goal.shop
     found: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     price = 0
@@ -183,7 +189,7 @@ def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int
         bit = left & -left
         left ^= bit
         offer = bit.bit_length() - 1
-        price = max(price, packer.cost(offer))
+        price = max(price, goal.cost(offer))
         free = shop.free[offer]
         admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
         if not admits or (id(free), admits) in seen:

@@ -118,7 +118,7 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
             moves -= 1
             continue
         if not broken:
-            if made.packer.work:
+            if made.packer.goals:
                 cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
                 made.packing = cheaper or made.packing
             return made

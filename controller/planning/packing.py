@@ -15,13 +15,12 @@ from functools import cached_property
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Explanation, Snapshot
-from controller.domain.policy import OWN
 from controller.planning.attempt import Attempt
 from controller.planning.board import Board, Profile
-from controller.planning.cheapening import WORK
-from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.choice import Candidate
 from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
+from controller.planning.goals import goals_of
 from controller.planning.judging import Judge
 from controller.planning.limits import Tally
 from controller.planning.room import Room
@@ -31,8 +30,6 @@ from controller.planning.workshop import Packing, bits
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
 _AGAIN = 8  # more attempts at one packing, at most
-_PER_GPU = 10**13  # of prices in billionths: more than any price differs
-_SOME_WORK = 40_000
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -45,12 +42,7 @@ class Packer:
         self._judge = Judge(snapshot.policy)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
-        own = {
-            pool.strategy or snapshot.policy.strategy for pool in snapshot.policy.pools if pool.market != OWN
-        }
-        # Sets of machines as a whole are compared, with so much work (0: they are not). Where the fewest GPUs are
-        # asked for, less money is the tie-break only, and nobody waits long for that.
-        self.work = WORK if self._cheapest_first else _SOME_WORK if own <= {"smallest"} else 0
+        self.goals = goals_of(snapshot.policy, self.shop)
 
     @cached_property
     def elsewhere(self) -> Counter[tuple[str, str]] | None:
@@ -62,17 +54,6 @@ class Packer:
             for machine in self._snapshot.machines
             if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
         )
-
-    def cost(self, offer: int) -> int:
-        """What the strategy asks to be least in all, as one number."""
-        price = self.shop.price[offer]
-        return price if self._cheapest_first else self.shop.gpus[offer] * _PER_GPU + price
-
-    def saves(self, other: Packing, best: Packing) -> bool:
-        """Whether another packing of the same pods is the better one by more than a rounding."""
-        if not self._cheapest_first and other.gpus != best.gpus:
-            return other.gpus < best.gpus
-        return other.price * SAME_PRICE < best.price
 
     def template(self, candidate: Candidate) -> Room:
         return self.shop.template(candidate)

@@ -7,6 +7,7 @@ those in `buyable` are bought.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -22,6 +23,7 @@ from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
 _PRECISION = 10**9
+_REMEMBERED = 8  # bargains: one plan may strike a few
 _LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
 NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
@@ -44,7 +46,7 @@ class Shop:
         self.buyable = self.possible = 0
         self.own = 0  # machines that are there, and off
         # What was asked for last by whole sets of machines, and found: the same serves the next plan.
-        self.bargain: tuple[tuple[object, ...], list[list[int]] | None] | None = None
+        self.bargains: deque[tuple[tuple[object, ...], list[list[int]] | None]] = deque(maxlen=_REMEMBERED)
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
