@@ -37,10 +37,11 @@ class Attempt(Seating):
         seated: Mapping[str, int] | None = None,
         elsewhere: Counter[tuple[str, str]] | None = None,
         shut: int = 0,
+        costs: Sequence[int] | None = None,
     ) -> None:
         """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with;
-        `shut`: offers that are left alone."""
-        super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest)
+        `shut`: offers that are left alone; `costs`: of each offer, for which machines with GPUs may grow too."""
+        super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest, costs=costs)
         self.buyable &= ~shut
         self._seated = seated or {}
         self._elsewhere = elsewhere

@@ -2,9 +2,10 @@
 
 One packing seats each pod on a machine that it opened already, if one takes it, and opens the best single
 machine otherwise. That is right as long as machines may be small; where a limit on machines binds, fewer
-larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each
-machine is then exchanged for the best one that holds the same pods. Which of them is the best is told by
-`judging`; what wins is packed anew by `bargains` where that is better still.
+larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well, and for not too many
+pods one whose machines grow where that costs less than another one: pods with rules about others are in no bargain. Each
+machine is then exchanged for the best one that holds the same pods. Which of them is the best is told
+by `judging`; what wins is packed anew by `bargains` where that is better still.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from controller.planning.workshop import Packing, bits
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
 _AGAIN = 8  # more attempts at one packing, at most
+_FEW = 500  # pods, up to which one packing lets machines with GPUs grow
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -43,6 +45,12 @@ class Packer:
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
         self.goals = goals_of(snapshot.policy, self.shop)
+
+    @cached_property
+    def costs(self) -> list[int] | None:
+        """Of each offer, where all pools go by one strategy that sets of machines gain from."""
+        goal = self.goals[0] if len(self.goals) == 1 and self.goals[0].offers == -1 else None
+        return [goal.cost(n) for n in range(len(self.shop.offers))] if goal is not None else None
 
     @cached_property
     def elsewhere(self) -> Counter[tuple[str, str]] | None:
@@ -82,16 +90,21 @@ class Packer:
         for profile in board.profiles.values():
             every |= profile.offers
         sizes = sorted({self.shop.gpus[n] for n in bits(every & self.shop.buyable)})
-        for least in sizes[1:]:
-            other = self._try(pods, tally, board, least)
+        ways = [(least, False) for least in sizes[1:]]
+        if self.costs is not None and len(pods) <= _FEW and sizes[-1:] > [0]:
+            ways.append((0, True))
+        for least, grow in ways:
+            other = self._try(pods, tally, board, least, grow=grow)
             if self._judge.beats(other, best, pods):
                 best = other
         return best
 
-    def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
+    def _try(
+        self, pods: Sequence[Ask], tally: Tally, board: Board, least: int, *, grow: bool = False
+    ) -> Packing:
         """Tried again without the machines that would keep others of the packing from being bound."""
         shut, out = 0, dict[str, Explanation]()
-        packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        packing, wrong = self._attempt(pods, tally, board, least, shut, out, grow=grow)
         hopeless = packing.unplaced.keys()
         for _ in range(_AGAIN):
             if not wrong.pods and not wrong.offers & ~shut:
@@ -99,7 +112,7 @@ class Packer:
             shut |= wrong.offers
             if not wrong.offers:
                 out |= wrong.pods
-            packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+            packing, wrong = self._attempt(pods, tally, board, least, shut, out, grow=grow)
         if shut:
             packing.bound = True
             for key, why in packing.unplaced.items():
@@ -116,6 +129,8 @@ class Packer:
         least: int,
         shut: int,
         out: Mapping[str, Explanation],
+        *,
+        grow: bool,
     ) -> tuple[Packing, Late]:
         attempt = Attempt(
             self.shop,
@@ -127,6 +142,7 @@ class Packer:
             seated=self._seated,
             elsewhere=self.elsewhere,
             shut=shut,
+            costs=self.costs if grow else None,
         )
         attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
         packing = attempt.result()

@@ -66,6 +66,7 @@ class Workshop:
         self.at: dict[int, New] = {}  # by place on the board
         self.order: list[tuple[Ask, New]] = []
         self.growing = 0
+        self.all_grow = False  # also those with GPUs
         self._leaves = board.plain
         self._kept = False  # on the board, as what happens now may be taken back
         self._least: dict[str, int] = {}  # of what every waiting pod needs
@@ -102,7 +103,7 @@ class Workshop:
         """A new machine for the pod; it may become any of these offers."""
         shop = self.shop
         candidate = shop.offers[offer]
-        grows = candidate.gpus == 0
+        grows = candidate.gpus == 0 or self.all_grow
         left = offers if grows else offers & shop.alike(offer)
         machine = New(_NOWHERE, left, offer, grows, dict(ask.needs), [ask])
         self.machines.append(machine)
