@@ -3,7 +3,7 @@
 Cheaper is what the strategy asks for: less money, or with `smallest` fewer GPUs, and of as many less money.
 
 Only machines that are bought take part, and whose pods are neither bound by rules about other pods nor counted
-by any, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
+by any that bind, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
 business. All pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
 packing stays as it was. What a limit forbade before may be allowed then, and is tried again.
 
@@ -41,15 +41,16 @@ def bargain(
 
     The tally is that of what is there without this packing.
     """
+    unbound = _unbound(board)
     forbidden = [ask for ask in left if packing.unplaced.get(ask.pod.key) is not None]
-    if any(ask.gang is not None or not _free(ask, board.profiles[ask.profile]) for ask in forbidden):
+    if any(ask.gang is not None or not _free(ask, unbound) for ask in forbidden):
         return None
     made: Packing | None = None
     for goal in packer.goals:
-        made = _cheaper(made or packing, packer, goal, tally, board) or made
+        made = _cheaper(made or packing, packer, goal, tally, board, unbound) or made
     if made is None or not forbidden:
         return made
-    forbidden = _joined(made, forbidden, packer.shop, board)
+    forbidden = _joined(made, forbidden, packer.shop, board, unbound)
     more = packer.best(forbidden, made.tally, board)
     made.order += [(ask, len(made.rooms) + number) for ask, number in more.order]
     made.rooms += more.rooms
@@ -60,12 +61,14 @@ def bargain(
     return made
 
 
-def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> list[Ask]:
+def _joined(
+    made: Packing, pods: Sequence[Ask], shop: Shop, board: Board, unbound: frozenset[int]
+) -> list[Ask]:
     """Pods to machines that have room for them now; the others are returned, and out of `unplaced` for now."""
     profiles, number = board.profiles, shop.number
     free = []
     for candidate, inside in zip(made.chosen, made.inside, strict=True):
-        loose = all(_free(ask, profiles[ask.profile]) for ask in inside)
+        loose = all(_free(ask, unbound) for ask in inside)
         free.append(subtract(shop.template(candidate).free, total(a.needs for a in inside)) if loose else {})
     others = []
     made.unplaced = dict(made.unplaced)
@@ -88,7 +91,9 @@ def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> lis
     return others
 
 
-def _cheaper(packing: Packing, packer: Packer, goal: Goal, tally: Tally, board: Board) -> Packing | None:
+def _cheaper(
+    packing: Packing, packer: Packer, goal: Goal, tally: Tally, board: Board, unbound: frozenset[int]
+) -> Packing | None:
     profiles, shop = board.profiles, packer.shop
     if packing.bound:
         return None
@@ -97,7 +102,7 @@ def _cheaper(packing: Packing, packer: Packer, goal: Goal, tally: Tally, board: 
         for inside, candidate in zip(packing.inside, packing.chosen, strict=True)
         if goal.offers >> shop.number[id(candidate)] & 1
         and not is_own(candidate.offer)
-        and all(_free(ask, profiles[ask.profile]) for ask in inside)
+        and all(_free(ask, unbound) for ask in inside)
     ]
     pods = [ask for inside in groups for ask in inside]
     if not 1 < len(pods) <= MOST:
@@ -154,9 +159,28 @@ def _found(
     return found
 
 
-def _free(ask: Ask, profile: Profile) -> bool:
-    bound = profile.ruled or profile.feeds or profile.special or profile.shape.host_ports
-    return not bound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
+def _unbound(board: Board) -> frozenset[int]:
+    """Profiles of pods that may go anywhere, as far as other pods are concerned.
+
+    Who would merely rather be on another host than others is among them: nothing dearer is bought for that.
+    """
+    profiles = board.profiles.values()
+    heeded = {
+        census
+        for profile in profiles
+        for census in (*profile.anti, *profile.affinity, *(spreading.census for spreading in profile.spreads))
+    }
+    return frozenset(
+        number
+        for number, profile in board.profiles.items()
+        if not (profile.ruled or profile.special or profile.shape.host_ports)
+        and all(census.by_host and census not in heeded for census in profile.feeds)
+        and all(spreading.census.by_host for spreading in profile.soft_spreads)
+    )
+
+
+def _free(ask: Ask, unbound: frozenset[int]) -> bool:
+    return ask.profile in unbound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
 
 
 def _not_too_large(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -104,3 +106,24 @@ def test_a_rule_of_one_pod_buys_no_second_machine_where_a_wider_one_holds_both(
         policy=policy(strategy=strategy),
     )
     assert [a.offer.type.name for a in plan(snapshot).actions if isinstance(a, Launch)] == ["2L40S.40V"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_would_rather_be_on_different_hosts_costs_no_more_than_who_does_not_care(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [(chance.choice((1, 1, 2)), chance.randint(1, 20)) for _ in range(8)]
+    few, some, many = (
+        kind("1FEW", 1, 6, 60, "0.60"),
+        kind("2SOME", 2, 44, 120, "1.90"),
+        kind("4MANY", 4, 88, 480, "2.80"),
+    )
+
+    def price(**rules: Any) -> Decimal:
+        webs = tuple(
+            pod(f"web-{n}", g, requests={"cpu": c * 500 * g}, **rules) for n, (g, c) in enumerate(sizes)
+        )
+        sold = world(pods=webs, offers=offers(few, some, many), policy=policy(strategy="cheapest"))
+        return sum((a.offer.price for a in plan(sold).actions if isinstance(a, Launch)), Decimal(0))
+
+    apart = Spread(topology_key=HOST, selector=WEB, hard=False)
+    assert price(labels={"app": "web"}, spreads=(apart,)) == price()
