@@ -61,7 +61,7 @@ class Attempt(Seating):
             self._fill(waiting)
             improving.exchange(self)
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced] if self.unplaced else []
-        self.unplaced |= improving.dissolve(self)
+        self.unplaced |= improving.dissolve(self, large=not self._any_size)
         if self.growing:
             Shedding(self).run()
         if self._elsewhere is not None:

@@ -90,7 +90,9 @@ class Packer:
         for profile in board.profiles.values():
             every |= profile.offers
         sizes = sorted({self.shop.gpus[n] for n in bits(every & self.shop.buyable)})
-        ways = [(least, False) for least in sizes[1:]]
+        # The first packing opens the smallest there is, unless that is sold out and the next one too large for one pod.
+        smallest = self.shop.fewest_gpus(every & self.shop.possible & ~self.shop.own)
+        ways = [(least, False) for least in sizes if least != smallest]
         if self.costs is not None and len(pods) <= _FEW and sizes[-1:] > [0]:
             ways.append((0, True))
         for least, grow in ways:

@@ -49,12 +49,11 @@ class Seating(Workshop):
         cheapest: bool,
         costs: Sequence[int] | None,
     ) -> None:
-        super().__init__(shop, board, tally, overshoot)
+        super().__init__(shop, board, tally, overshoot=overshoot, cheapest=cheapest)
         self.all_grow = costs is not None
         self._costs = shop.price if costs is None else costs
         self._large = shop.of_gpus(least) if least else -1
         self._any_size = not least
-        self._cheapest = cheapest
         self._zone: str | None = None  # where a gang has to be
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
         self._fitting: dict[int, tuple[Gate, int]] = {}  # by size: machines, and offers, that hold it
@@ -130,7 +129,7 @@ class Seating(Workshop):
             if not wanted:
                 continue
             offer = shop.best(wanted)
-            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            dearer = self.cheapest and shop.price[offer] > shop.price[best]
             if shop.gpus[offer] == shop.gpus[best] and not dearer:
                 return wanted
         return fitting

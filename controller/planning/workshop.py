@@ -58,10 +58,10 @@ class Packing:
 
 
 class Workshop:
-    def __init__(self, shop: Shop, board: Board, tally: Tally, overshoot: int) -> None:
+    def __init__(self, shop: Shop, board: Board, tally: Tally, *, overshoot: int, cheapest: bool) -> None:
         self.shop, self.board, self.tally = shop, board, tally
         self.buyable = shop.buyable  # and not kept from this packing
-        self._overshoot = overshoot
+        self.overshoot, self.cheapest = overshoot, cheapest
         self.machines: list[New] = []  # in the order in which they were opened
         self.at: dict[int, New] = {}  # by place on the board
         self.order: list[tuple[Ask, New]] = []
@@ -189,7 +189,7 @@ class Workshop:
             self.board.resize(machine.number, self._left(machine))
 
     def not_too_large(self, offers: int, needs: Mapping[str, int]) -> int:
-        return self.shop.not_too_large(offers, needs, self._overshoot)
+        return self.shop.not_too_large(offers, needs, self.overshoot)
 
     def overshoots(self, fitting: int, offers: int, needs: Mapping[str, int]) -> Explanation:
         shop = self.shop

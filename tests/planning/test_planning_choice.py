@@ -335,3 +335,15 @@ def test_the_smallest_set_has_the_fewest_gpus_then_the_lowest_price_then_the_mos
         assert sum(a.offer.type.gpus for a in made) == gpus, seed
         assert cheapest <= price <= cheapest * SAME_PRICE, seed
         assert price > cheapest or len(made) == -machines, seed
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest"])
+@pytest.mark.parametrize("also_sold", [(), (kind("1TINY", 1, 1, 2, "0.10"),)])
+def test_a_larger_machine_that_would_be_full_is_bought_where_the_smaller_one_is_sold_out(
+    strategy: str, also_sold: tuple[Any, ...]
+) -> None:
+    sold = (*offers(A1, available=False), *offers(A4, *also_sold))
+    for overshoot in (0, 1):
+        rules = policy(strategy=strategy, max_overshoot=overshoot)
+        assert types(world(policy=rules, offers=sold, pods=ones(4))) == ["4A100.88V"]
+        assert types(world(policy=rules, offers=sold, pods=ones(2))) == []
