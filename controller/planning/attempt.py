@@ -61,11 +61,24 @@ class Attempt(Seating):
             self._fill(waiting)
             improving.exchange(self)
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced] if self.unplaced else []
-        self.unplaced |= improving.dissolve(self, large=not self._any_size)
+        gone = improving.dissolve(self, large=not self._any_size)
+        if gone and self.unplaced:
+            self._in_place_of_gone(pods)
+        self.unplaced |= gone
         if self.growing:
             Shedding(self).run()
         if self._elsewhere is not None:
             improving.spread(self, self._elsewhere.copy())
+
+    def _in_place_of_gone(self, pods: Sequence[Ask]) -> None:
+        """What limits kept from these may be allowed now; no machine is opened for them that may turn out too large."""
+        self._any_size = True
+        self._no_use.clear()
+        self._spent.clear()
+        waiting = [ask for ask in pods if ask.pod.key in self.unplaced and ask.gang is None]
+        self.expect(waiting)
+        self._fill(waiting)
+        improving.exchange(self)
 
     def result(self) -> Packing:
         made = self.packing(self.unplaced, self.together)

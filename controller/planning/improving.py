@@ -61,6 +61,7 @@ def dissolve(made: Workshop, *, large: bool) -> dict[str, Explanation | None]:
             why_not[ask.pod.key] = why
             gone.add(id(ask))
         machine.inside, machine.used, machine.taken = [], {}, None
+        machine.offers = 0  # nobody else's
     if gone:
         made.order = [(ask, machine) for ask, machine in made.order if id(ask) not in gone]
     return why_not
