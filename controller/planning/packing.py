@@ -41,7 +41,7 @@ class Packer:
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
         self.shop = shop_of(snapshot, options)
-        self._judge = Judge(snapshot.policy)
+        self.judge = Judge(snapshot.policy)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
         self.goals = goals_of(snapshot.policy, self.shop)
@@ -97,7 +97,7 @@ class Packer:
             ways.append((0, True))
         for least, grow in ways:
             other = self._try(pods, tally, board, least, grow=grow)
-            if self._judge.beats(other, best, pods):
+            if self.judge.beats(other, best, pods):
                 best = other
         return best
 

@@ -22,7 +22,7 @@ from controller.planning.own import any_own, is_own
 from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
-_PRECISION = 10**9
+PRECISION = 10**9
 _REMEMBERED = 8  # bargains: one plan may strike a few
 _LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
@@ -73,7 +73,7 @@ class Shop:
                 self.buyable |= bit
             if hindrance is None or hindrance.code not in NEVER:
                 self.possible |= bit
-            price = int(candidate.price * _PRECISION)
+            price = int(candidate.price * PRECISION)
             self.price.append(price)
             self.gpus.append(candidate.gpus)
             self.free.append(room.free)
@@ -300,4 +300,4 @@ def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:
     return found
 
 
-__all__ = ["UNNAMED", "Shop", "in_order_of", "larger", "place_in_list", "shop_of"]
+__all__ = ["PRECISION", "UNNAMED", "Shop", "in_order_of", "larger", "place_in_list", "shop_of"]
