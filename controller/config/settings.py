@@ -168,7 +168,7 @@ class Planning(Section):
     )
     max_overshoot: Count = Field(
         1,
-        description="GPUs that a machine may have beyond the one that its pods would get if nothing were sold out; 1, so that two GPUs help where one is sold out, and eight are never bought for one. Also of a `min`, and of `headroom`.",
+        description="GPUs that a machine may have beyond the one that its pods would get if nothing were sold out, or beyond those that each would get alone; 1, so that two GPUs help where one is sold out, and eight are never bought for one. Also of a `min`, and of `headroom`.",
     )
 
 

@@ -37,10 +37,11 @@ class Attempt(Seating):
         seated: Mapping[str, int] | None = None,
         elsewhere: Counter[tuple[str, str]] | None = None,
         shut: int = 0,
+        costs: Sequence[int] | None = None,
     ) -> None:
         """`seated`: by gang, who has a place that exists; `elsewhere`: machines to spread over locations with;
-        `shut`: offers that are left alone."""
-        super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest)
+        `shut`: offers that are left alone; `costs`: of each offer, for which machines with GPUs may grow too."""
+        super().__init__(shop, board, tally, least=least, overshoot=overshoot, cheapest=cheapest, costs=costs)
         self.buyable &= ~shut
         self._seated = seated or {}
         self._elsewhere = elsewhere
@@ -67,11 +68,24 @@ class Attempt(Seating):
                 self._fill_beside_later_ones(waiting)
             improving.exchange(self)
             waiting = [ask for ask in waiting if ask.pod.key in self.unplaced] if self.unplaced else []
-        self.unplaced |= improving.dissolve(self)
+        gone = improving.dissolve(self, large=not self._any_size)
+        if gone and self.unplaced:
+            self._in_place_of_gone(pods)
+        self.unplaced |= gone
         if self.growing:
             Shedding(self).run()
         if self._elsewhere is not None:
             improving.spread(self, self._elsewhere.copy())
+
+    def _in_place_of_gone(self, pods: Sequence[Ask]) -> None:
+        """What limits kept from these may be allowed now; no machine is opened for them that may turn out too large."""
+        self._any_size = True
+        self._no_use.clear()
+        self._spent.clear()
+        waiting = [ask for ask in pods if ask.pod.key in self.unplaced and ask.gang is None]
+        self.expect(waiting)
+        self._fill(waiting)
+        improving.exchange(self)
 
     def result(self) -> Packing:
         made = self.packing(self.unplaced, self.together)

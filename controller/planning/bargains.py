@@ -3,7 +3,7 @@
 Cheaper is what the strategy asks for: less money, or with `smallest` fewer GPUs, and of as many less money.
 
 Only machines that are bought take part, and whose pods are neither bound by rules about other pods nor counted
-by any, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
+by any that bind, have no ports, no volumes and no location to share: where each of them goes is then nobody else's
 business. All pods that had a place keep one, existing nodes are not touched, and if a limit objects to the result, the
 packing stays as it was. What a limit forbade before may be allowed then, and is tried again.
 
@@ -22,6 +22,7 @@ from controller.planning.cheapening import cheapened
 from controller.planning.choice import Candidate
 from controller.planning.emerging import harmless
 from controller.planning.fit import Ask, enough
+from controller.planning.goals import Goal
 from controller.planning.limits import Tally
 from controller.planning.own import is_own
 from controller.planning.packing import Packer, Packing
@@ -40,13 +41,16 @@ def bargain(
 
     The tally is that of what is there without this packing.
     """
+    unbound = _unbound(board)
     forbidden = [ask for ask in left if packing.unplaced.get(ask.pod.key) is not None]
-    if any(ask.gang is not None or not _free(ask, board.profiles[ask.profile]) for ask in forbidden):
+    if any(ask.gang is not None or not _free(ask, unbound) for ask in forbidden):
         return None
-    made = _cheaper(packing, packer, tally, board)
+    made: Packing | None = None
+    for goal in packer.goals:
+        made = _cheaper(made or packing, packer, goal, tally, board, unbound) or made
     if made is None or not forbidden:
         return made
-    forbidden = _joined(made, forbidden, packer.shop, board)
+    forbidden = _joined(made, forbidden, packer.shop, board, unbound)
     more = packer.best(forbidden, made.tally, board)
     made.order += [(ask, len(made.rooms) + number) for ask, number in more.order]
     made.rooms += more.rooms
@@ -57,12 +61,14 @@ def bargain(
     return made
 
 
-def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> list[Ask]:
+def _joined(
+    made: Packing, pods: Sequence[Ask], shop: Shop, board: Board, unbound: frozenset[int]
+) -> list[Ask]:
     """Pods to machines that have room for them now; the others are returned, and out of `unplaced` for now."""
     profiles, number = board.profiles, shop.number
     free = []
     for candidate, inside in zip(made.chosen, made.inside, strict=True):
-        loose = all(_free(ask, profiles[ask.profile]) for ask in inside)
+        loose = all(_free(ask, unbound) for ask in inside)
         free.append(subtract(shop.template(candidate).free, total(a.needs for a in inside)) if loose else {})
     others = []
     made.unplaced = dict(made.unplaced)
@@ -85,39 +91,43 @@ def _joined(made: Packing, pods: Sequence[Ask], shop: Shop, board: Board) -> lis
     return others
 
 
-def _cheaper(packing: Packing, packer: Packer, tally: Tally, board: Board) -> Packing | None:
+def _cheaper(
+    packing: Packing, packer: Packer, goal: Goal, tally: Tally, board: Board, unbound: frozenset[int]
+) -> Packing | None:
     profiles, shop = board.profiles, packer.shop
     if packing.bound:
         return None
     groups = [
         inside
         for inside, candidate in zip(packing.inside, packing.chosen, strict=True)
-        if not is_own(candidate.offer) and all(_free(ask, profiles[ask.profile]) for ask in inside)
+        if goal.offers >> shop.number[id(candidate)] & 1
+        and not is_own(candidate.offer)
+        and all(_free(ask, unbound) for ask in inside)
     ]
     pods = [ask for inside in groups for ask in inside]
     if not 1 < len(pods) <= MOST:
         return None
     sold = (
         shop.buyable
+        & goal.offers
         & ~shop.own
         & harmless(board, [shop.number[id(candidate)] for candidate in packing.chosen])
     )
-    kinds = _kinds(
-        packer, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})]
-    )
+    kinds = _kinds(goal, sold, [profiles[number].offers for number in sorted({ask.profile for ask in pods})])
     if len(kinds) > KINDS:
         return None
-    found = _found(packer, pods, groups, kinds, profiles)
+    found = _found(packer, goal, pods, groups, kinds, profiles)
     if found is None:
         return None
     made = _repacked(
         packing, [[pods[pod] for pod in group] for group in found], packer, sold, tally, profiles
     )
-    return made if made is not None and packer.saves(made, packing) else None
+    return made if made is not None and goal.saves(made, packing) else None
 
 
 def _found(
     packer: Packer,
+    goal: Goal,
     pods: Sequence[Ask],
     groups: Sequence[Sequence[Ask]],
     kinds: Sequence[tuple[int, int]],
@@ -133,24 +143,44 @@ def _found(
     numbers = [[place[id(ask)] for ask in inside] for inside in groups]
     needs = [ask.needs for ask in pods]
     offers = [profiles[ask.profile].offers for ask in pods]
-    asked = (packer.work, packer.overshoot, needs, offers, numbers, kinds)
-    if shop.bargain is not None and shop.bargain[0] == asked:
-        return shop.bargain[1]
+    asked = (goal.work, packer.overshoot, needs, offers, numbers, kinds)
+    for known, answer in shop.bargains:
+        if known == asked:
+            return answer
     found = cheapened(
         needs,
         [Kind(price, shop.free[offer]) for offer, price in kinds],
         numbers,
         [sum((of >> offer & 1) << number for number, (offer, _) in enumerate(kinds)) for of in offers],
-        work=packer.work,
+        work=goal.work,
         fine=_not_too_large(pods, kinds, packer, profiles) if shop.possible & ~shop.buyable else None,
     )
-    shop.bargain = (asked, found)
+    shop.bargains.append((asked, found))
     return found
 
 
-def _free(ask: Ask, profile: Profile) -> bool:
-    bound = profile.ruled or profile.feeds or profile.special or profile.shape.host_ports
-    return not bound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
+def _unbound(board: Board) -> frozenset[int]:
+    """Profiles of pods that may go anywhere, as far as other pods are concerned.
+
+    Who would merely rather be on another host than others is among them: nothing dearer is bought for that.
+    """
+    profiles = board.profiles.values()
+    heeded = {
+        census
+        for profile in profiles
+        for census in (*profile.anti, *profile.affinity, *(spreading.census for spreading in profile.spreads))
+    }
+    return frozenset(
+        number
+        for number, profile in board.profiles.items()
+        if not (profile.ruled or profile.special or profile.shape.host_ports)
+        and all(census.by_host and census not in heeded for census in profile.feeds)
+        and all(spreading.census.by_host for spreading in profile.soft_spreads)
+    )
+
+
+def _free(ask: Ask, unbound: frozenset[int]) -> bool:
+    return ask.profile in unbound and (ask.gang is None or not (ask.gang.one_location or ask.gang.location))
 
 
 def _not_too_large(
@@ -169,12 +199,12 @@ def _not_too_large(
     return fine
 
 
-def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
+def _kinds(goal: Goal, sold: int, admitted: Sequence[int]) -> list[tuple[int, int]]:
     """Offers that nothing beats which comes before them, with the price that they come at.
 
     Spot offers come after those that a pool prefers, and count as no cheaper.
     """
-    shop = packer.shop
+    shop = goal.shop
     found: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     price = 0
@@ -183,7 +213,7 @@ def _kinds(packer: Packer, sold: int, admitted: Sequence[int]) -> list[tuple[int
         bit = left & -left
         left ^= bit
         offer = bit.bit_length() - 1
-        price = max(price, packer.cost(offer))
+        price = max(price, goal.cost(offer))
         free = shop.free[offer]
         admits = sum((of >> offer & 1) << number for number, of in enumerate(admitted))
         if not admits or (id(free), admits) in seen:

@@ -28,6 +28,7 @@ _HEATS = 2  # times that it begins with a large freedom again; so often in vain,
 _MOST_HEATS = 8
 _TURNS, _MOST_TURNS = 2, 3  # in vain, and in all, that sets of pods are put together anew
 _ENOUGH = 6  # times as much work as a search begins with: no turn begins after that
+_FEW = 8  # pods that are put together anew however little work is asked for: that takes no time
 _STEP = 20  # what a step is counted as beside these
 _DEARER = 0.12  # of what a machine costs on average, by which a step may be dearer at the beginning
 
@@ -242,7 +243,7 @@ def cheapened(
         return None
     search, most = Search(puzzle, machines, fine), min(work, _WORK_FOR_TWO * len(pods) * len(pods))
     found = search.run(most)
-    if work >= WORK and len(pods) <= MOST:
+    if len(pods) <= (MOST if work >= WORK else _FEW):
         found = _recombined(found, search, Recombining(puzzle, pods, kinds, fine), most)
     if sum(machine[2] for machine in found) >= before:
         return None

@@ -13,6 +13,7 @@ from controller.domain import names
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning import together
+from controller.planning.at_once import at_once
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.census import POSSIBLE
@@ -129,9 +130,11 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
             moves -= 1
             continue
         if not broken:
-            if made.packer.work:
+            if made.packer.goals:
                 cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
                 made.packing = cheaper or made.packing
+            more = at_once(made.packing, made.packer, made.tally, made.board, made.left)
+            made.packing = more or made.packing
             return made
         short = made.short
         alone -= 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 
 from controller.domain.plan import Explanation
-from controller.planning.workshop import Workshop, bits
+from controller.planning.fit import Ask
+from controller.planning.workshop import New, Workshop, bits
 
 
 def exchange(made: Workshop) -> None:
@@ -33,8 +34,11 @@ def exchange(made: Workshop) -> None:
             options &= ~shop.alike(offer)
 
 
-def dissolve(made: Workshop) -> dict[str, Explanation | None]:
-    """Machines that stayed much too large for their pods are not bought after all; why, by pod."""
+def dissolve(made: Workshop, *, large: bool) -> dict[str, Explanation | None]:
+    """Machines that stayed much too large for their pods are not bought after all; why, by pod.
+
+    `large`: they were opened for more pods than the first, who may have been too few.
+    """
     shop = made.shop
     why_not: dict[str, Explanation | None] = {}
     if shop.one_size:
@@ -45,8 +49,11 @@ def dissolve(made: Workshop) -> dict[str, Explanation | None]:
             continue
         offers = made.could_be(machine, shop.possible)
         if made.not_too_large(offers, machine.used) >> machine.offer & 1:
-            continue
-        why = made.overshoots(1 << machine.offer, offers, machine.used)
+            if not large or (ask := _better_alone(made, machine)) is None:
+                continue
+            why = made.overshoots(1 << machine.offer, made.board.profiles[ask.profile].offers, ask.needs)
+        else:
+            why = made.overshoots(1 << machine.offer, offers, machine.used)
         made.tally.remove(shop.offers[machine.offer], machine.inside)
         for ask in reversed(machine.inside):
             if machine.number >= 0:
@@ -54,9 +61,32 @@ def dissolve(made: Workshop) -> dict[str, Explanation | None]:
             why_not[ask.pod.key] = why
             gone.add(id(ask))
         machine.inside, machine.used, machine.taken = [], {}, None
+        machine.offers = 0  # nobody else's
     if gone:
         made.order = [(ask, machine) for ask, machine in made.order if id(ask) not in gone]
     return why_not
+
+
+def _better_alone(made: Workshop, machine: New) -> Ask | None:
+    """The first pod, if the own machines of all pods here are sold out and would be far smaller together.
+
+    Where one machine for all would be the better buy anyway, nobody has a larger one for want of the right one.
+    """
+    shop, profiles = made.shop, made.board.profiles
+    if shop.own >> machine.offer & 1:
+        return None
+    alone: list[int] = []
+    for ask in machine.inside:
+        fitting = profiles[ask.profile].offers & shop.holding(ask.needs) & ~shop.own
+        offer = shop.best(fitting & shop.possible)
+        if fitting & shop.buyable & shop.of_gpus(0, shop.gpus[offer]):
+            return None
+        alone.append(offer)
+    if shop.gpus[machine.offer] <= sum(shop.gpus[offer] for offer in alone) + made.overshoot:
+        return None
+    if made.cheapest and shop.price[machine.offer] <= sum(shop.price[offer] for offer in alone):
+        return None
+    return machine.inside[0]
 
 
 def spread(made: Workshop, there: Counter[tuple[str, str]]) -> None:

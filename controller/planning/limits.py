@@ -72,7 +72,7 @@ class Tally:
         return self._lately[at] + RATE_WINDOW if at < len(self._lately) else None
 
     def copy(self) -> Tally:
-        other = object.__new__(Tally)
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.of_pool, other.gpus_of_pool = self.of_pool.copy(), self.gpus_of_pool.copy()
         other.charges = self.charges.copy()

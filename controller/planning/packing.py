@@ -2,28 +2,27 @@
 
 One packing seats each pod on a machine that it opened already, if one takes it, and opens the best single
 machine otherwise. That is right as long as machines may be small; where a limit on machines binds, fewer
-larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well; each
-machine is then exchanged for the best one that holds the same pods. They are judged by: pods placed (the
-most urgent first), then what the strategy asks for, and then rather more, smaller machines. What wins is packed
-anew by `bargains` where that is better still.
+larger ones place more pods. So packings that open nothing below 2, 4, 8… GPUs are tried as well, and for not too many
+pods one whose machines grow where that costs less than another one: pods with rules about others are in no bargain. Each
+machine is then exchanged for the best one that holds the same pods. Which of them is the best is told
+by `judging`; what wins is packed anew by `bargains` where that is better still.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Explanation, Snapshot
-from controller.domain.policy import OWN
 from controller.planning.attempt import Attempt
 from controller.planning.board import Board, Profile
-from controller.planning.cheapening import WORK
-from controller.planning.choice import SAME_PRICE, Candidate
+from controller.planning.choice import Candidate
 from controller.planning.emerging import APART, Late, late
 from controller.planning.fit import Ask
+from controller.planning.goals import goals_of
+from controller.planning.judging import Judge
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import shop_of
@@ -32,8 +31,7 @@ from controller.planning.workshop import Packing, bits
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
 _LAST = 9
 _AGAIN = 8  # more attempts at one packing, at most
-_PER_GPU = 10**13  # of prices in billionths: more than any price differs
-_SOME_WORK = 40_000
+_FEW = 500  # pods, up to which one packing lets machines with GPUs grow
 _MANY = 2000  # pods, beyond which one packing must do unless limits bind
 
 
@@ -43,14 +41,16 @@ class Packer:
     def __init__(self, snapshot: Snapshot, options: Sequence[Candidate]) -> None:
         self._snapshot = snapshot
         self.shop = shop_of(snapshot, options)
+        self.judge = Judge(snapshot.policy)
         self.overshoot = snapshot.policy.max_overshoot
         self._cheapest_first = snapshot.policy.common_strategy == "cheapest"
-        own = {
-            pool.strategy or snapshot.policy.strategy for pool in snapshot.policy.pools if pool.market != OWN
-        }
-        # Sets of machines as a whole are compared, with so much work (0: they are not). Where the fewest GPUs are
-        # asked for, less money is the tie-break only, and nobody waits long for that.
-        self.work = WORK if self._cheapest_first else _SOME_WORK if own <= {"smallest"} else 0
+        self.goals = goals_of(snapshot.policy, self.shop)
+
+    @cached_property
+    def costs(self) -> list[int] | None:
+        """Of each offer, where all pools go by one strategy that sets of machines gain from."""
+        goal = self.goals[0] if len(self.goals) == 1 and self.goals[0].offers == -1 else None
+        return [goal.cost(n) for n in range(len(self.shop.offers))] if goal is not None else None
 
     @cached_property
     def elsewhere(self) -> Counter[tuple[str, str]] | None:
@@ -62,17 +62,6 @@ class Packer:
             for machine in self._snapshot.machines
             if not machine.phase.leaving and machine.phase is not Phase.TOMBSTONE
         )
-
-    def cost(self, offer: int) -> int:
-        """What the strategy asks to be least in all, as one number."""
-        price = self.shop.price[offer]
-        return price if self._cheapest_first else self.shop.gpus[offer] * _PER_GPU + price
-
-    def saves(self, other: Packing, best: Packing) -> bool:
-        """Whether another packing of the same pods is the better one by more than a rounding."""
-        if not self._cheapest_first and other.gpus != best.gpus:
-            return other.gpus < best.gpus
-        return other.price * SAME_PRICE < best.price
 
     def template(self, candidate: Candidate) -> Room:
         return self.shop.template(candidate)
@@ -101,16 +90,23 @@ class Packer:
         for profile in board.profiles.values():
             every |= profile.offers
         sizes = sorted({self.shop.gpus[n] for n in bits(every & self.shop.buyable)})
-        for least in sizes[1:]:
-            other = self._try(pods, tally, board, least)
-            if self._beats(other, best, pods):
+        # The first packing opens the smallest there is, unless that is sold out and the next one too large for one pod.
+        smallest = self.shop.fewest_gpus(every & self.shop.possible & ~self.shop.own)
+        ways = [(least, False) for least in sizes if least != smallest]
+        if self.costs is not None and len(pods) <= _FEW and sizes[-1:] > [0]:
+            ways.append((0, True))
+        for least, grow in ways:
+            other = self._try(pods, tally, board, least, grow=grow)
+            if self.judge.beats(other, best, pods):
                 best = other
         return best
 
-    def _try(self, pods: Sequence[Ask], tally: Tally, board: Board, least: int) -> Packing:
+    def _try(
+        self, pods: Sequence[Ask], tally: Tally, board: Board, least: int, *, grow: bool = False
+    ) -> Packing:
         """Tried again without the machines that would keep others of the packing from being bound."""
         shut, out = 0, dict[str, Explanation]()
-        packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+        packing, wrong = self._attempt(pods, tally, board, least, shut, out, grow=grow)
         hopeless = packing.unplaced.keys()
         for _ in range(_AGAIN):
             if not wrong.pods and not wrong.offers & ~shut:
@@ -118,7 +114,7 @@ class Packer:
             shut |= wrong.offers
             if not wrong.offers:
                 out |= wrong.pods
-            packing, wrong = self._attempt(pods, tally, board, least, shut, out)
+            packing, wrong = self._attempt(pods, tally, board, least, shut, out, grow=grow)
         if shut:
             packing.bound = True
             for key, why in packing.unplaced.items():
@@ -135,6 +131,8 @@ class Packer:
         least: int,
         shut: int,
         out: Mapping[str, Explanation],
+        *,
+        grow: bool,
     ) -> tuple[Packing, Late]:
         attempt = Attempt(
             self.shop,
@@ -146,31 +144,13 @@ class Packer:
             seated=self._seated,
             elsewhere=self.elsewhere,
             shut=shut,
+            costs=self.costs if grow else None,
         )
         attempt.run([ask for ask in pods if ask.pod.key not in out] if out else pods)
         packing = attempt.result()
         wrong = late(attempt, bound=packing.bound)
         attempt.undo()
         return packing, wrong
-
-    def _beats(self, other: Packing, best: Packing, pods: Sequence[Ask]) -> bool:
-        ours, theirs = self._left(best, pods), self._left(other, pods)
-        if ours != theirs:
-            return theirs < ours
-        first: list[Callable[[Packing], Decimal]] = [lambda p: Decimal(p.gpus), lambda p: p.price]
-        for measure in reversed(first) if self._cheapest_first else first:
-            a, b = measure(best), measure(other)
-            if max(a, b) > min(a, b) * SAME_PRICE:
-                return b < a
-        return len(other.rooms) > len(best.rooms)
-
-    @staticmethod
-    def _left(packing: Packing, pods: Sequence[Ask]) -> tuple[tuple[int, int], ...]:
-        """How many pods stay unplaced, by falling priority."""
-        left: Counter[int] = Counter()
-        for ask in pods:
-            left[ask.pod.shape.priority] += ask.pod.key in packing.unplaced
-        return tuple((-priority, left[priority]) for priority in sorted(left, reverse=True))
 
 
 def in_packing_order(pods: Sequence[Ask], board: Board) -> list[Ask]:

@@ -1,7 +1,7 @@
 """Where a pod goes: to a machine of this plan that takes it, else to the best new one that the limits allow.
 
 A machine without GPUs is not settled until the end: it may grow as long as that costs no more than another
-machine would.
+machine would. In one of the packings that are tried, one with GPUs may too, as long as that costs less.
 """
 
 from __future__ import annotations
@@ -39,12 +39,21 @@ class Seating(Workshop):
     """Opens no machine with fewer GPUs than `least`, where the limits allow such a one."""
 
     def __init__(
-        self, shop: Shop, board: Board, tally: Tally, *, least: int, overshoot: int, cheapest: bool
+        self,
+        shop: Shop,
+        board: Board,
+        tally: Tally,
+        *,
+        least: int,
+        overshoot: int,
+        cheapest: bool,
+        costs: Sequence[int] | None,
     ) -> None:
-        super().__init__(shop, board, tally, overshoot)
+        super().__init__(shop, board, tally, overshoot=overshoot, cheapest=cheapest)
+        self.all_grow = costs is not None
+        self._costs = shop.price if costs is None else costs
         self._large = shop.of_gpus(least) if least else -1
         self._any_size = not least
-        self._cheapest = cheapest
         self._zone: str | None = None  # where a gang has to be
         self._no_use: dict[int, int] = {}  # by offers of a profile: machines that are none of these
         self._fitting: dict[int, tuple[Gate, int]] = {}  # by size: machines, and offers, that hold it
@@ -120,7 +129,7 @@ class Seating(Workshop):
             if not wanted:
                 continue
             offer = shop.best(wanted)
-            dearer = self._cheapest and shop.price[offer] > shop.price[best]
+            dearer = self.cheapest and shop.price[offer] > shop.price[best]
             if shop.gpus[offer] == shop.gpus[best] and not dearer:
                 return wanted
         return fitting
@@ -213,6 +222,14 @@ class Seating(Workshop):
                 options &= ~shop.alike(offer) if why.code is not Reason.PAUSED else ~(1 << offer)
         return None, objection
 
+    def _most(self, chosen: int) -> int:
+        """By how much a machine may rise if this one could be bought in place of that.
+
+        One with GPUs grows only if that is less: machines that cost the same had better be more and smaller.
+        """
+        rounding = self.shop.price[chosen] // 1000
+        return self._costs[chosen] + (-rounding - 1 if self.all_grow else rounding)
+
     def _sample(self, parts: Sequence[Gate], among: int) -> list[New]:
         """Those that lack the least first."""
         found: list[New] = []
@@ -237,8 +254,8 @@ class Seating(Workshop):
         appetite = self._appetites.get(ask.size) or self._appetite(ask)
         shop, scarce, others = self.shop, appetite.scarce, appetite.others
         board_free, dearest = self.board.free, float(shop.dearest) if scarce else 0.0
-        prices, frees = shop.price, shop.free
-        most = prices[chosen] * 1001 // 1000 if chosen is not None else None
+        costs, frees = self._costs, shop.free
+        most = self._most(chosen) if chosen is not None else None
         best: tuple[float, New, int, int] | None = None
         allowed = profile.offers & offers & self.buyable
         for machine in self._sample(appetite.parts, growing):
@@ -262,7 +279,7 @@ class Seating(Workshop):
             if not left:
                 continue
             offer = (left & -left).bit_length() - 1
-            rise = prices[offer] - prices[machine.offer]
+            rise = costs[offer] - costs[machine.offer]
             if most is not None and rise > most:
                 continue
             free, before, after = frees[offer], dearest, dearest

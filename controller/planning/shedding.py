@@ -30,7 +30,11 @@ class Shedding:
 
     def run(self) -> None:
         made = self._made
-        machines = [machine for machine in made.machines if machine.grows and len(machine.inside) > 1]
+        machines = [
+            machine
+            for machine in made.machines
+            if machine.grows and len(machine.inside) > 1 and not made.shop.gpus[machine.offer]
+        ]
         for machine in machines:
             possible = made.could_be(machine, made.buyable)
             while len(machine.inside) > 1 and self._step(machine, possible):

@@ -7,6 +7,7 @@ those in `buyable` are bought.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -21,7 +22,8 @@ from controller.planning.own import any_own, is_own
 from controller.planning.predict import allocatable_of, labels_shown
 from controller.planning.room import UNNAMED, Room, new_room
 
-_PRECISION = 10**9
+PRECISION = 10**9
+_REMEMBERED = 8  # bargains: one plan may strike a few
 _LISTED = "listed"  # a pool's own strategy `priority`: the order of its types or models
 # What a pool may not buy at all, as opposed to not now.
 NEVER = (Reason.LIMIT_PRICE, Reason.IMAGE_NOT_SUPPORTED, Reason.PAUSED)
@@ -44,7 +46,7 @@ class Shop:
         self.buyable = self.possible = 0
         self.own = 0  # machines that are there, and off
         # What was asked for last by whole sets of machines, and found: the same serves the next plan.
-        self.bargain: tuple[tuple[object, ...], list[list[int]] | None] | None = None
+        self.bargains: deque[tuple[tuple[object, ...], list[list[int]] | None]] = deque(maxlen=_REMEMBERED)
         self.price: list[int] = []  # in billionths, so that sums are exact
         self.gpus: list[int] = []
         self.free: list[dict[str, int]] = []
@@ -71,7 +73,7 @@ class Shop:
                 self.buyable |= bit
             if hindrance is None or hindrance.code not in NEVER:
                 self.possible |= bit
-            price = int(candidate.price * _PRECISION)
+            price = int(candidate.price * PRECISION)
             self.price.append(price)
             self.gpus.append(candidate.gpus)
             self.free.append(room.free)
@@ -256,7 +258,7 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
         if strategy == "priority":
             return (c.pool_rank, c.gpus, near[counted], *rest)
         if strategy == _LISTED:
-            return (_place_in_list(c), c.gpus, near[counted], *rest)
+            return (place_in_list(c), c.gpus, near[counted], *rest)
         return (c.gpus, near[counted], *rest)
 
     ordered = sorted(priced, key=key)
@@ -278,7 +280,7 @@ def larger(why: str, more: int) -> str:
     )
 
 
-def _place_in_list(candidate: Candidate) -> int:
+def place_in_list(candidate: Candidate) -> int:
     """Where the pool lists the type, or its model."""
     pool, kind = candidate.pool, candidate.offer.type
     for listed, name in ((pool.instance_types, kind.name), (pool.gpu_models, kind.model)):
@@ -298,4 +300,4 @@ def _near(prices: set[Decimal]) -> Mapping[Decimal, Decimal]:
     return found
 
 
-__all__ = ["UNNAMED", "Shop", "in_order_of", "larger", "shop_of"]
+__all__ = ["PRECISION", "UNNAMED", "Shop", "in_order_of", "larger", "place_in_list", "shop_of"]

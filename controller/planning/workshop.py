@@ -72,14 +72,15 @@ class Packing:
 
 
 class Workshop:
-    def __init__(self, shop: Shop, board: Board, tally: Tally, overshoot: int) -> None:
+    def __init__(self, shop: Shop, board: Board, tally: Tally, *, overshoot: int, cheapest: bool) -> None:
         self.shop, self.board, self.tally = shop, board, tally
         self.buyable = shop.buyable  # and not kept from this packing
-        self._overshoot = overshoot
+        self.overshoot, self.cheapest = overshoot, cheapest
         self.machines: list[New] = []  # in the order in which they were opened
         self.at: dict[int, New] = {}  # by place on the board
         self.order: list[tuple[Ask, New]] = []
         self.growing = 0
+        self.all_grow = False  # also those with GPUs
         self._leaves = board.plain
         self._kept = False  # on the board, as what happens now may be taken back
         self._least: dict[str, int] = {}  # of what every waiting pod needs
@@ -116,7 +117,7 @@ class Workshop:
         """A new machine for the pod; it may become any of these offers."""
         shop = self.shop
         candidate = shop.offers[offer]
-        grows = candidate.gpus == 0
+        grows = candidate.gpus == 0 or self.all_grow
         left = offers if grows else offers & shop.alike(offer)
         machine = New(_NOWHERE, left, offer, grows, dict(ask.needs), [ask])
         self.machines.append(machine)
@@ -202,7 +203,7 @@ class Workshop:
             self.board.resize(machine.number, self._left(machine))
 
     def not_too_large(self, offers: int, needs: Mapping[str, int]) -> int:
-        return self.shop.not_too_large(offers, needs, self._overshoot)
+        return self.shop.not_too_large(offers, needs, self.overshoot)
 
     def overshoots(self, fitting: int, offers: int, needs: Mapping[str, int]) -> Explanation:
         shop = self.shop

@@ -21,7 +21,7 @@ from controller.planning.planner import plan
 from controller.planning.puzzle import Kind
 from controller.sandbox.bench.planner import optimum
 from tests.planning.test_planning_verified import HOST, ZONE, verdict
-from tests.planning.worlds import kind, offers, pod, policy, pool, world
+from tests.planning.worlds import GIB, kind, offers, pod, policy, pool, world
 
 SMALL = kind("1SMALL", 1, 10, 64, "1.00")
 WIDE = kind("8WIDE", 8, 48, 256, "2.00", "V100")
@@ -283,3 +283,19 @@ def ways(items: list[int]) -> Any:
         yield [[items[0]], *rest]
         for n, part in enumerate(rest):
             yield [*rest[:n], [items[0], *part], *rest[n + 1 :]]
+
+
+def test_of_as_few_gpus_the_set_that_costs_the_least_is_found_for_a_few_pods() -> None:
+    """A machine of four GPUs beside one of one: no step on the way there is an improvement."""
+    sold_here = offers(
+        kind("C8", 8, 80, 480, "19.2"),
+        kind("C2", 2, 44, 60, "3.8"),
+        kind("C1", 1, 10, 120, "0.7"),
+        kind("D4", 4, 24, 240, "3.8"),
+    )
+    needs = [(1, 6500, 13), (1, 6000, 7), (1, 3000, 8), (2, 15000, 14)]
+    waiting = tuple(
+        pod(f"p{n}", gpus, requests={"cpu": cpu, "memory": gib * GIB})
+        for n, (gpus, cpu, gib) in enumerate(needs)
+    )
+    assert price(plan(world(pods=waiting, offers=sold_here))) == Decimal("4.5")

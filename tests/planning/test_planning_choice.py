@@ -335,3 +335,28 @@ def test_the_smallest_set_has_the_fewest_gpus_then_the_lowest_price_then_the_mos
         assert sum(a.offer.type.gpus for a in made) == gpus, seed
         assert cheapest <= price <= cheapest * SAME_PRICE, seed
         assert price > cheapest or len(made) == -machines, seed
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest"])
+@pytest.mark.parametrize("also_sold", [(), (kind("1TINY", 1, 1, 2, "0.10"),)])
+def test_a_larger_machine_that_would_be_full_is_bought_where_the_smaller_one_is_sold_out(
+    strategy: str, also_sold: tuple[Any, ...]
+) -> None:
+    sold = (*offers(A1, available=False), *offers(A4, *also_sold))
+    for overshoot in (0, 1):
+        rules = policy(strategy=strategy, max_overshoot=overshoot)
+        assert types(world(policy=rules, offers=sold, pods=ones(4))) == ["4A100.88V"]
+        assert types(world(policy=rules, offers=sold, pods=ones(2))) == []
+
+
+def test_two_machines_are_bought_rather_than_one_of_as_many_gpus_at_the_same_price() -> None:
+    """Each can leave alone; with no machine of one GPU on sale, only a packing whose machines grow has both."""
+    sold = offers(
+        kind("B2", 2, 12, 60, "2.58"), kind("C2", 2, 44, 120, "2.58"), kind("D4", 4, 40, 120, "5.16")
+    )
+    waiting = (
+        pod("p0", 2, requests={"cpu": 14000, "memory": 22 * GIB}),
+        pod("p1", 1, requests={"cpu": 9500, "memory": 24 * GIB}),
+        pod("p2", 1, requests={"cpu": 6000, "memory": 4 * GIB}),
+    )
+    assert types(world(offers=sold, pods=waiting)) == ["C2", "C2"]

@@ -13,7 +13,7 @@ from controller.domain.policy import Headroom, Limits
 from controller.domain.reason import Reason
 from controller.planning.budget import month_ends
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A8, NOW, kind, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A8, GIB, NOW, kind, machine, node, offers, pod, policy, pool, world
 
 
 def bought(decided: Plan) -> int:
@@ -261,3 +261,32 @@ def test_a_gang_that_wants_more_launches_than_a_minute_may_have_is_told_so() -> 
             assert "limits.launches_per_minute is 2" in why.message
             assert "within a minute" not in why.message
             assert "raise it" in why.message
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest"])
+@pytest.mark.parametrize(
+    ("most", "limits"),
+    [
+        (10, Limits()),
+        (1, Limits()),
+        (10, Limits(machines=1)),
+        (10, Limits(gpus=2)),
+        (10, Limits(price_per_hour=Decimal("5.63"))),
+        (10, Limits(launches_per_minute=1)),
+    ],
+)
+def test_a_limit_that_the_plan_without_limits_keeps_takes_nobodys_place(
+    strategy: str, most: int, limits: Limits
+) -> None:
+    """The smallest machine for the first pod alone would use up the limit, and the second one would wait."""
+    sold = offers(
+        kind("1S", 1, 22, 30, "0.62"), kind("2S", 2, 12, 60, "1.26"), kind("2L", 2, 20, 120, "5.63")
+    )
+    waiting = (
+        pod("large", 1, requests={"cpu": 500, "memory": 70 * GIB}),
+        pod("small", 1, requests={"cpu": 7000, "memory": 5 * GIB}),
+    )
+    rules = policy(pool(max=most), limits=limits, strategy=strategy)
+    decided = plan(world(pods=waiting, offers=sold, policy=rules))
+    bought = [(a.offer.type.name, a.pods) for a in decided.actions if isinstance(a, Launch)]
+    assert [(name, set(pods)) for name, pods in bought] == [("2L", {"default/large", "default/small"})]

@@ -11,7 +11,7 @@ from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Headroom, Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A4, A8, offers, policy, pool, world
+from tests.planning.worlds import A1, A2, A4, A8, kind, offers, pod, policy, pool, world
 
 SMALL_SOLD_OUT = offers(A1, available=False)
 ONE_FREE = {"headroom": (Headroom(pool="a100", gpus=1),)}
@@ -71,3 +71,21 @@ def test_where_no_machine_is_large_enough_the_nearest_is_kept_free(
     """The smallest was bought, and as the pool may have no other machine, no more was ever free."""
     rules = policy(pool(max=1), headroom=(Headroom(pool="a100", gpus=wanted),), **more)
     assert types(plan(world(policy=rules, offers=sold))) == bought
+
+
+def test_a_machine_that_is_too_large_after_all_leaves_the_limit_to_who_was_refused_before() -> None:
+    """Three wait for two machines of two GPUs, the second of which would be half empty."""
+    cpu = kind("CPU.8V.32G", 0, 8, 32, "0.08", "")
+    pools = (
+        pool("a100", instance_types=(A1.name, A2.name)),
+        pool("cpu", instance_types=(cpu.name,), min_gpu_memory_gb=0, resources={"example.com/slot": 4}),
+    )
+    waiting = (
+        *(pod(f"g{n}", 1, priority=5) for n in range(3)),
+        pod("c", 0, requests={"example.com/slot": 1, "cpu": 1000}),
+    )
+    rules = policy(*pools, limits=Limits(machines=2), max_overshoot=0)
+    decided = plan(world(pods=waiting, offers=(*SMALL_SOLD_OUT, *offers(A2, cpu)), policy=rules))
+    assert types(decided) == ["2A100.44V", "CPU.8V.32G"]
+    assert decided.pods["default/c"].code is Reason.LAUNCHING
+    assert decided.pods["default/g2"].code is Reason.NO_CAPACITY

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.domain.plan import Launch, Snapshot
-from controller.domain.policy import Headroom
+from controller.domain.policy import Headroom, Limits
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, kind, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A8, kind, offers, pod, policy, pool, world
 
 BARGAIN = kind("2V100.40V", 2, 40, 240, "0.50", model="V100")
 DEAR = kind("1B200.30V", 1, 30, 180, "4.90", model="B200")
@@ -91,3 +91,52 @@ def test_headroom_and_minimum_are_bought_as_the_pool_prefers() -> None:
     assert bought(world(policy=policy(pool("p", strategy="cheapest", min=1)), offers=SOLD)) == {
         f"p {BARGAIN.name}": 1
     }
+
+
+H100 = kind("1H100.80S.30V", 1, 30, 120, "2.29", "H100")
+
+
+def two(**more: Any) -> Counter[str]:
+    return bought(world(pods=(pod("a"), pod("b")), offers=offers(A1, A2, H100), **more))
+
+
+def test_the_preferred_pool_is_bought_from_however_many_pods_wait() -> None:
+    """One machine for both, of the other pool, has no more GPUs and costs less."""
+    x, y = pool("x", instance_types=(H100.name,)), pool("y", instance_types=(A1.name, A2.name))
+    assert two(policy=policy(y, x, strategy="priority", priorities=("x", "y"))) == {f"x {H100.name}": 2}
+
+
+def test_what_a_pool_lists_first_is_bought_however_many_pods_wait() -> None:
+    listed = pool("x", strategy="priority", instance_types=(H100.name, A2.name))
+    assert two(policy=policy(listed)) == {f"x {H100.name}": 2}
+
+
+def test_the_preferred_pool_is_left_where_its_machines_are_not_enough() -> None:
+    x, y = pool("x", instance_types=(H100.name,), max=1), pool("y", instance_types=(A1.name, A2.name))
+    assert two(policy=policy(x, y, strategy="priority")) == {f"x {H100.name}": 1, f"y {A1.name}": 1}
+    limits = Limits(machines=1)
+    assert two(policy=policy(x, y, strategy="priority", limits=limits)) == {f"y {A2.name}": 1}
+
+
+def test_what_a_pool_lists_first_is_not_bargained_away_where_the_others_want_the_cheapest() -> None:
+    listed = pool("x", strategy="priority", instance_types=(H100.name, A2.name))
+    assert two(policy=policy(listed, strategy="cheapest")) == {f"x {H100.name}": 2}
+
+
+@pytest.mark.parametrize("others", [(), (pool("q", instance_types=(A1.name,)),)])
+def test_a_pool_has_the_fewest_gpus_in_all_whatever_other_pools_there_are(others: Any) -> None:
+    cheap, dear = (kind("4CHEAP", 4, 88, 480, "1.00"), kind("1DEAR", 1, 22, 120, "3.00"))
+    middle = kind("2MIDDLE", 2, 44, 240, "2.50")
+    small = pool("p", strategy="smallest", instance_types=(cheap.name, dear.name, middle.name))
+    waiting = tuple(pod(f"w{n}", node_selector={"gpu-autoscaler/pool": "p"}) for n in range(3))
+    rules = policy(small, *others, strategy="cheapest")
+    snapshot = world(pods=waiting, offers=offers(cheap, dear, middle, A1), policy=rules)
+    assert bought(snapshot) == {"p 2MIDDLE": 1, "p 1DEAR": 1}
+
+
+def test_a_whole_set_of_one_pool_is_bought_as_cheaply_where_another_goes_by_something_else() -> None:
+    small, wide = kind("1SMALL", 1, 10, 64, "1.00"), kind("8WIDE", 8, 48, 256, "2.00", "V100")
+    waiting = tuple(pod(f"p{n}", 1, requests={"cpu": 8000}) for n in range(3))
+    cheap = pool("c", strategy="cheapest", instance_types=(small.name, wide.name))
+    rules = policy(cheap, pool("q", strategy="priority", instance_types=(A8.name,)))
+    assert bought(world(pods=waiting, offers=offers(small, wide, A8), policy=rules)) == {"c 8WIDE": 1}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from controller.domain.kube import Selector, Spread
 from controller.domain.plan import Launch, Snapshot
 from controller.domain.policy import DefaultSpread
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, kind, node, offers, pod, policy, pool, world
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 ZONES = ("FIN-01", "FIN-02", "FIN-03")
@@ -88,3 +90,40 @@ def test_a_hard_default_counts_the_running_replicas_of_the_same_owner_only() -> 
     other = pod("other", node="n", **(REPLICAS | {"owner_uid": "rs-2"}))
     assert bought(world(pods=(mine, *replicas(1)), **values)) == {"FIN-02": 1}
     assert bought(world(pods=(other, *replicas(1)), **values)) == {"FIN-01": 1}
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest"])
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_rule_of_one_pod_buys_no_second_machine_where_a_wider_one_holds_both(
+    strategy: str, hard: bool
+) -> None:
+    narrow, wide = kind("2L40S.24V", 2, 24, 120, "2.58"), kind("2L40S.40V", 2, 40, 240, "2.58")
+    apart = Spread(topology_key=HOST, selector=WEB, hard=hard)
+    web = pod("web", labels={"app": "web"}, spreads=(apart,), requests={"cpu": 19000})
+    snapshot = world(
+        pods=(web, pod("batch", requests={"cpu": 9000})),
+        offers=offers(narrow, wide),
+        policy=policy(strategy=strategy),
+    )
+    assert [a.offer.type.name for a in plan(snapshot).actions if isinstance(a, Launch)] == ["2L40S.40V"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_who_would_rather_be_on_different_hosts_costs_no_more_than_who_does_not_care(seed: int) -> None:
+    chance = random.Random(seed)
+    sizes = [(chance.choice((1, 1, 2)), chance.randint(1, 20)) for _ in range(8)]
+    few, some, many = (
+        kind("1FEW", 1, 6, 60, "0.60"),
+        kind("2SOME", 2, 44, 120, "1.90"),
+        kind("4MANY", 4, 88, 480, "2.80"),
+    )
+
+    def price(**rules: Any) -> Decimal:
+        webs = tuple(
+            pod(f"web-{n}", g, requests={"cpu": c * 500 * g}, **rules) for n, (g, c) in enumerate(sizes)
+        )
+        sold = world(pods=webs, offers=offers(few, some, many), policy=policy(strategy="cheapest"))
+        return sum((a.offer.price for a in plan(sold).actions if isinstance(a, Launch)), Decimal(0))
+
+    apart = Spread(topology_key=HOST, selector=WEB, hard=False)
+    assert price(labels={"app": "web"}, spreads=(apart,)) == price()
