@@ -2,7 +2,7 @@
 
 A class that waits for its first consumer is bound when a pod is: to a volume that exists and fits, else to
 one that is made at once, in the node's zone, as a provisioner would make it. The claim of an ephemeral
-volume is made when its pod is looked at. A class that does not wait is bound by nobody here, so its pods wait.
+volume is made when its pod is looked at, and a claim that names a volume gets it then. A class that does not wait is bound by nobody here, so its pods wait.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ FULL = "node(s) exceed max volume count"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 IN_USE = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+COMPLETED = "pv.kubernetes.io/bind-completed"
 ZONES_DIFFER = "node(s) had no available volume zone"
 
 
@@ -89,9 +90,14 @@ class Storage:
             return
         if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
             self._single.add(name)
-        volume = claim["spec"].get("volumeName")
-        if volume:
-            self._bound.append(self._store.get(VOLUMES, "", volume))
+        name = claim["spec"].get("volumeName")
+        volume = self._store.get(VOLUMES, "", name) if name else None
+        if volume is not None and not is_bound(claim) and is_for(volume, claim):
+            self._put_together(claim, volume)
+        if name and is_bound(claim):
+            self._bound.append(volume)
+        elif name:
+            self.refusal = UNBOUND
         elif (self._class_of(claim) or {}).get("volumeBindingMode") == "WaitForFirstConsumer":
             self._open.append(claim)
         else:
@@ -198,19 +204,35 @@ class Storage:
             claim = self._store.get(CLAIMS, self._namespace, name)
             if claim is None:
                 continue
-            meta = claim["metadata"]
             if volume is None:
                 volume = self._store.create(VOLUMES, made_for(claim, self._class_of(claim) or {}, room))
-            ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name}
-            volume["spec"]["claimRef"] = ref | {"namespace": self._namespace, "uid": meta["uid"]}
-            volume["status"] = {**(volume.get("status") or {}), "phase": "Bound"}
-            self._store.update(VOLUMES, volume)
+            meta = claim["metadata"]
             meta.setdefault("annotations", {})["volume.kubernetes.io/selected-node"] = room.name
-            meta["annotations"]["pv.kubernetes.io/bind-completed"] = "yes"
-            claim["spec"]["volumeName"] = volume["metadata"]["name"]
-            claim["status"] = {
-                "phase": "Bound",
-                "accessModes": volume["spec"].get("accessModes") or [],
-                "capacity": volume["spec"].get("capacity") or {},
-            }
-            self._store.update(CLAIMS, claim)
+            self._put_together(claim, volume)
+
+    def _put_together(self, claim: Obj, volume: Obj) -> None:
+        meta = claim["metadata"]
+        ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": meta["name"]}
+        volume["spec"]["claimRef"] = ref | {"namespace": self._namespace, "uid": meta["uid"]}
+        volume["status"] = {**(volume.get("status") or {}), "phase": "Bound"}
+        self._store.update(VOLUMES, volume)
+        meta.setdefault("annotations", {})[COMPLETED] = "yes"
+        claim["spec"]["volumeName"] = volume["metadata"]["name"]
+        claim["status"] = {
+            "phase": "Bound",
+            "accessModes": volume["spec"].get("accessModes") or [],
+            "capacity": volume["spec"].get("capacity") or {},
+        }
+        self._store.update(CLAIMS, claim)
+
+
+def is_bound(claim: Obj) -> bool:
+    """As the scheduler sees it: a claim that only names a volume is not."""
+    return COMPLETED in (claim["metadata"].get("annotations") or {})
+
+
+def is_for(volume: Obj, claim: Obj) -> bool:
+    """Whether a claim that names the volume gets it: nobody else's it is."""
+    ref, meta = volume["spec"].get("claimRef") or {}, claim["metadata"]
+    names = (ref.get("namespace"), ref.get("name")) in ((None, None), (meta["namespace"], meta["name"]))
+    return names and ref.get("uid") in (None, "", meta["uid"])
