@@ -200,7 +200,10 @@ def _begins(
     enough = [one for one in found if one is not None and one.is_enough]
     patience = snapshot.policy.deadlines.backoff_unusable
     # Pods come first: where their pause ends with this one, each try for nobody in particular would renew it.
-    ends = [until(e.tries, e.last, snapshot, more=patience if e.later else 0.0) for e in enough]
+    ends = [
+        until(e.tries, e.last, snapshot, more=patience if e.later or snapshot.given_up else 0.0)
+        for e in enough
+    ]
     return bool(enough), max((end for end in ends if end is not None), default=None)
 
 

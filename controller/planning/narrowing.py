@@ -144,9 +144,13 @@ class Narrowing:
             if ask.gang is not None:
                 of.setdefault(ask.gang.key, []).append(ask)
         for key, members in of.items():
-            out = self._failed if any(ask.pod.key in tried for ask in members) else self._doubtful
-            if out and all(self._no_larger(self.allowed(ask)) & ~out for ask in members):
-                yield key, ~out
+            failed = any(ask.pod.key in tried for ask in members)
+            for out in (
+                (self._failed | self._doubtful, self._doubtful, self._failed) if failed else (self._doubtful,)
+            ):
+                if out and all(self.allowed(ask) & ~out for ask in members):
+                    yield key, ~out
+                    break
 
     def _of_sorts(self, offers: int, sorts: Collection[str]) -> int:
         return sum(1 << n for n in bits(offers) if "/".join(sort_of(self._shop.offers[n])) in sorts)
@@ -158,7 +162,7 @@ class Narrowing:
     def _best_to_try(self, offers: int) -> int:
         if not offers:
             return -1
-        offers = self._no_larger(offers)
+        offers = self._no_larger(offers & ~self._doubtful or offers)
         known = {
             n: (bool(self._doubtful >> n & 1), self._doubts.failed_at(*sort_of(self._shop.offers[n])))
             for n in bits(offers)

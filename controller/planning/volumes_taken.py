@@ -32,12 +32,20 @@ class VolumesTaken:
         self._for_now: dict[int, set[Attached]] = {}  # the same, of pods that are gone soon
         self._by_pod: dict[str, dict[str, Taken]] = {}  # by claim
         self._alone: dict[str, str] = {}  # by claim, the pod that has it
+        self._users: Counter[str] = Counter()  # by claim: pods that decided it
+        self._decided: dict[str, Taken] = {}
+        self._gone: Counter[str] = Counter()  # free volumes that are taken, by name
 
     def copy(self) -> VolumesTaken:
         other = VolumesTaken(self._storage)
         other._attached = {place: Counter(there) for place, there in self._attached.items()}
         other._for_now = self._for_now  # nothing that is planned changes it
         other._by_pod, other._alone = dict(self._by_pod), dict(self._alone)
+        other._users, other._decided, other._gone = (
+            Counter(self._users),
+            dict(self._decided),
+            Counter(self._gone),
+        )
         return other
 
     def attach(self, place: int, attached: Iterable[Attached], *, leaving: bool = False) -> None:
@@ -89,12 +97,16 @@ class VolumesTaken:
         if not held.choices:
             return {}
         decided = self._decided
-        taken = {each.volume for each in decided.values() if each.volume}
+        taken = set[str]()
         chosen: dict[str, Taken] = {}
         for choice in held.choices:
             before = decided.get(choice.claim)
             for volume in choice.volumes:
-                free = volume.name not in taken if before is None else volume.name == before.volume
+                free = (
+                    volume.name not in taken and not self._gone[volume.name]
+                    if before is None
+                    else volume.name == before.volume
+                )
                 if free and (volume.terms is None or any(_meets(term, label) for term in volume.terms)):
                     chosen[choice.claim] = Taken(volume.name)
                     taken.add(volume.name)
@@ -109,11 +121,20 @@ class VolumesTaken:
     def seat(self, pod: str, held: Held, place: int, label: Label) -> None:
         chosen = self.choose(held, label) or {}
         self._by_pod[pod] = chosen
+        for claim, each in chosen.items():
+            self._users[claim] += 1
+            self._gone[each.volume] += 1
+            self._decided[claim] = each
         self._alone.update(dict.fromkeys(held.alone, held.pod))
         self.attach(place, self._attaches(held, chosen))
 
     def unseat(self, pod: str, held: Held, place: int) -> None:
         chosen = self._by_pod.pop(pod, {})
+        for claim, each in chosen.items():
+            self._users[claim] -= 1
+            self._gone[each.volume] -= 1
+            if not self._users[claim]:
+                del self._decided[claim]
         for claim in held.alone:
             self._alone.pop(claim, None)
         self._attached[place].subtract(self._attaches(held, chosen))
@@ -122,10 +143,6 @@ class VolumesTaken:
         others = {attached for attached in held.attached if not chosen.get(attached[1], Taken()).volume}
         mine = [chosen[choice.claim].volume for choice in held.choices if choice.claim in chosen]
         return others | set(self._storage.drivers_of(mine))
-
-    @property
-    def _decided(self) -> dict[str, Taken]:
-        return {claim: taken for each in self._by_pod.values() for claim, taken in each.items()}
 
 
 def _made(choice: Choice, label: Label) -> Taken | None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.machine import Phase
-from controller.domain.plan import Failing, InVain, Launch, Plan, Tried
+from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
@@ -326,3 +326,52 @@ def test_a_gang_has_what_did_not_fail_where_that_is_enough_for_it(locations: tup
     sold = offers(A1)
     decided = plan(world(policy=narrow, offers=sold, pods=gang(1, 1, 1), in_vain=failed))
     assert len(bought(decided)) == 3
+
+
+def failed_twice(ago: float, tries: int = 2, pods: tuple[str, ...] = ("train",)) -> dict[str, Any]:
+    """Two machines of these pods came to nothing, both of pool a."""
+    last, kind = NOW - ago, "1A100.22V/FIN-01"
+    known = InVain(
+        tries=tries,
+        last=last,
+        counted=last,
+        reason=Reason.JOIN_DEADLINE,
+        firsts=(1,),
+        sorts={kind: Failing(since=last - 2 * HOUR, last=last, tries=tuple(range(1, tries + 1)))},
+    )
+    machines = {"m1": Reason.JOIN_DEADLINE, "m2": Reason.JOIN_DEADLINE}
+    return {
+        "in_vain": {"a": known},
+        "given_up": {f"default/{name} uid-{name}": machines for name in pods},
+        "tried": {f"a/{kind}": Tried(tries=2, last=last, counted=last, machines=("m1", "m2"))},
+    }
+
+
+def pools_of(snapshot: Snapshot) -> set[str]:
+    return {launch.pool for launch in bought(plan(snapshot)) if launch.pods}
+
+
+def test_who_had_machines_in_vain_may_have_a_larger_one_that_the_settings_allow() -> None:
+    rules = policy(*TWO, max_overshoot=1)
+    old = pod(created=NOW - 99 * HOUR, uid="uid-train")
+    assert pools_of(world(policy=rules, offers=offers(A1, A2), pods=(old,), **failed_twice(9 * HOUR, 4))) == {
+        "b"
+    }
+
+
+@pytest.mark.parametrize("more", [{}, {"gangs_in_one_location": True}])
+def test_so_may_a_gang(more: dict[str, Any]) -> None:
+    said = {names.POD_GANG: "g", names.POD_GANG_SIZE: "2"}
+    two = ("train", "other")
+    pods = tuple(pod(name, created=NOW - 99 * HOUR, annotations=said, uid=f"uid-{name}") for name in two)
+    rules = policy(*TWO, max_overshoot=1, **more)
+    there = world(policy=rules, offers=offers(A1, A2), pods=pods, **failed_twice(9 * HOUR, 4, two))
+    assert pools_of(there) == {"b"}
+
+
+def test_a_minimum_in_doubt_takes_no_pod_along_that_its_pool_failed_already() -> None:
+    """It came first, and with the pod's own pause: each failure renewed both, and no other pool was ever asked."""
+    rules = policy(pool("a", min=1, instance_types=(A1.name,)), pool("b", instance_types=(A1.name,)))
+    old = pod(created=NOW - 99 * HOUR, uid="uid-train")
+    there = world(policy=rules, offers=offers(A1), pods=(old,), **failed_twice(1.01 * HOUR))
+    assert pools_of(there) == {"b"}
