@@ -75,6 +75,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     disks: tuple[str, ...] = ()
     absent_lists: int = 0  # complete lists in a row that did not show it
     absent_since: float = 0.0
+    spared_at: float = 0.0  # when it was given more time to join, since nobody had led
     gone_at: float = 0.0  # proven gone in the cloud; what remains is cleaning up
     gone_in: str = ""  # the account that has its disks: the one that proved it, or that was left; "": any
     surplus: bool = False

@@ -28,10 +28,10 @@ def with_failure(
     at: float,
     *,
     first: bool = False,
-    dated_back: bool = False,
+    now: float | None = None,
 ) -> InVain:
-    """`first`: some pod that it was bought for had none in vain before. `dated_back`: one that failed later may be known
-    already; else what is known of a later moment is of a clock that was set back."""
+    """`first`: some pod that it was bought for had none in vain before. `now`: it is dated back, and one that failed later
+    may be known already; what is known of a moment to come is of a clock that was set back."""
     number, began = counted(known, machine, at)
     firsts = known.firsts if known is not None else ()
     if first and (known is None or number > known.tries):
@@ -42,13 +42,13 @@ def with_failure(
         numbers = tuple(dict.fromkeys((*(alike.tries if alike is not None else ()), number)))
         sorts[machine.kind] = Failing(
             since=alike.since if alike is not None else at,
-            last=max(alike.last, at) if alike is not None and dated_back else at,
+            last=_later(alike.last, at, now) if alike is not None else at,
             tries=numbers[-_NUMBERS:],
         )
     return InVain(
         tries=number,
         counted=began,
-        last=max(known.last, at) if known is not None and dated_back else at,
+        last=_later(known.last, at, now) if known is not None else at,
         reason=reason,
         firsts=firsts,
         sorts=dict(sorted(sorts.items())),
@@ -70,3 +70,7 @@ def with_use(known: InVain, kind: str, at: float) -> InVain | None:
         sorts=sorts,
         fine=dict(sorted({**known.fine, kind: at}.items())),
     )
+
+
+def _later(known: float, at: float, now: float | None) -> float:
+    return max(known, at) if now is not None and known <= now else at

@@ -32,10 +32,19 @@ class Blindness:
         self._until = min(self._until, now + most)  # a clock may be set back
         return old or now <= self._until
 
-    def led_again(self, machines: Iterable[Machine], limits: Deadlines, now: float) -> None:
-        """Somebody leads from now on. That others did while we did not is not known: it costs a machine that never joins
-        some minutes, while one that is condemned too early is bought twice."""
-        ends = [end for machine in machines if (end := joins_until(machine, limits)) is not None]
-        away = now - min([self._looked or now, *ends])
-        if away > _CHANGE:
-            self._until = max(self._until, now + min(limits.ready, away))
+    def led_again(self, machines: Iterable[Machine], limits: Deadlines, now: float) -> list[Machine]:
+        """Somebody leads from now on; returns the machines that are given more time for that, which is done once. That others
+        did while we did not is not known: it costs a machine that never joins some minutes, while one that is condemned too
+        early is bought twice."""
+        away = now - (self._looked or now)
+        until = now + min(limits.ready, away) if away > _CHANGE else 0.0
+        spared = []
+        for machine in machines:
+            end = joins_until(machine, limits)
+            if end is None or now - end <= _CHANGE:
+                continue
+            if not 0 < machine.spared_at <= now:
+                spared.append(machine)
+            until = max(until, (machine.spared_at or now) + min(limits.ready, now - end))
+        self._until = max(self._until, until)
+        return spared

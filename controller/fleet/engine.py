@@ -110,7 +110,9 @@ class Fleet:
         if not inventory.complete:
             raise CloudError(Reason.UNAVAILABLE, "the cloud's list of machines is not complete")
         await self._listing.take(inventory, number, self.machines())
-        self._blindness.led_again(self.machines(), self.policy.deadlines, self._clock())
+        now = self._clock()
+        for machine in self._blindness.led_again(self.machines(), self.policy.deadlines, now):
+            self.ledger.change(machine.intent, spared_at=now)
         self.rebuilt = forgot == self._forgot
 
     def forget(self) -> None:
@@ -265,6 +267,7 @@ class Fleet:
         self.lessons.heed_those_that_hold(now)
         await self._store()
         self._follow_switched()
+        self.flights.shared({m.name for m, _ in self._sightings.seconds(self.ledger.machines)})
         for machine in self.machines():
             self.flights.follow(self.policy, machine)
         switched = (m.name for m in self.switchboard.machines()) if self.switchboard is not None else ()

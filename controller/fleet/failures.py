@@ -66,29 +66,32 @@ class Failures:
         that it was bought for had none in vain before."""
         known = self.in_vain.get(machine.pool)
         self.in_vain[machine.pool] = with_failure(known, machine, reason, now, first=first)
-        self._tried(machine.sort, machine, now)
+        self._tried(machine.sort, machine, now, now)
 
-    def broke(self, machine: Machine, since: float) -> None:
+    def broke(self, machine: Machine, since: float, now: float) -> None:
         """A machine became usable, and broke before those that it was bought for ran there.
 
         Dated by the beginning of its trouble: the next one may be ordered before that is believed.
         """
-        self._tried(machine.sort_once_ready, machine, since)
+        self._tried(machine.sort_once_ready, machine, since, now)
 
-    def broke_for_nobody(self, machine: Machine, reason: Reason, since: float) -> None:
-        """The same of one that the settings alone asked for: no pod remembers it, so its pool does."""
+    def broke_soon(self, machine: Machine, reason: Reason, since: float, now: float) -> None:
+        """The same of one that the settings alone asked for, or whose pods ran there and were made anew: no pod remembers it,
+        so its pool does."""
         key = f"{machine.pool}{ONCE_READY}"
-        self.in_vain[key] = with_failure(self.in_vain.get(key), machine, reason, since, dated_back=True)
+        self.in_vain[key] = with_failure(
+            self.in_vain.get(key), machine, reason, since, first=bool(machine.pods), now=now
+        )
         self._changed()
 
-    def _tried(self, sort: str, machine: Machine, at: float) -> None:
+    def _tried(self, sort: str, machine: Machine, at: float, now: float) -> None:
         alike = self.tried.get(sort)
         names, last = (alike.machines, alike.last) if alike is not None else ((), at)
         tries, began = counted(alike, machine, at)
         self.tried[sort] = Tried(
             tries=tries,
             counted=began,
-            last=max(last, at),
+            last=max(last, at) if last <= now else at,  # a clock may have been set back
             machines=tuple(dict.fromkeys((*names, machine.name))),
         )
         self._changed()

@@ -6,7 +6,7 @@ Errors of the outside end one attempt, never the task's purpose: it is tried aga
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from decimal import Decimal
 
 from controller.cloud.protocol import Cloud
@@ -108,6 +108,7 @@ class Flights:
             restored=self.idle_marks.cleared,
             wake=wake,
         )
+        self._removal = removal
         self._dismissal = Dismissal(
             ledger=ledger,
             removal=removal,
@@ -208,6 +209,10 @@ class Flights:
                 self._leaving.called_off.discard(machine.name)
 
         self._tasks.start(machine.name, run)
+
+    def shared(self, names: Collection[str]) -> None:
+        """By two instances of one order that are both there."""
+        self._removal.shared = frozenset(names)
 
     def follow(self, policy: Policy, machine: Machine) -> None:
         """Whatever this machine's phase calls for, unless it is being done already."""

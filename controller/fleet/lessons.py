@@ -75,16 +75,18 @@ class Lessons:
         if vanished and after.reason is not None and not wished and self._was_of_no_use(before, now):
             self._refusals.add(offer_of(after), after.reason, after.note, now)
         if after.reason in UNHEALTHY and before.phase is Phase.READY and after.phase is not Phase.READY:
-            self._broke(before, after.reason, before.node_missing_at or before.gpus_lost_at or now)
+            self._broke(before, after.reason, before.node_missing_at or before.gpus_lost_at or now, now)
 
     def goes(self, machine: Machine, now: float, excused: Collection[str] = ()) -> None:
         """It is ready and is to go; `excused`: pods that did not run there for no fault of its."""
         node = self._view.node(machine.name)
         if node is not None and node.ready:
+            if not self.waiting_for(machine):
+                self._ledger.failures.holds(machine)  # it has served
             self._disappointed(machine, excused)  # what fits there would keep it
         else:
             since = node.ready_since if node is not None else machine.node_missing_at
-            self._broke(machine, Reason.READY_DEADLINE, min(since or now, now))
+            self._broke(machine, Reason.READY_DEADLINE, min(since or now, now), now)
 
     def heed_those_that_hold(self, now: float) -> None:
         for machine in self._ledger.machines.values():
@@ -104,18 +106,19 @@ class Lessons:
             if pod.unschedulable_since is not None and pod.key not in excused:
                 self._ledger.failures.disappoint(pod.identity, machine.name)
 
-    def _broke(self, machine: Machine, reason: Reason, since: float) -> None:
+    def _broke(self, machine: Machine, reason: Reason, since: float, now: float) -> None:
         """It was ready, and broke before pods that it was bought for ran there: the next one may hold.
 
-        So may that of one which a minimum or headroom wanted, unless it was of use for long.
+        So may that of one which a minimum or headroom wanted, or whose pods are there no more and made anew: each would get
+        another one at once. Unless it was of use for long.
         """
         waiting = [pod for pod in self.waiting_for(machine) if pod.unschedulable_since is not None]
         for pod in waiting:
             self._ledger.failures.give_up(pod.identity, machine.name, reason)
         if waiting:
-            self._ledger.failures.broke(machine, since)
-        if not machine.pods and not self._holds(machine, since):
-            self._ledger.failures.broke_for_nobody(machine, reason, since)
+            self._ledger.failures.broke(machine, since, now)
+        if not waiting and not self._holds(machine, since):
+            self._ledger.failures.broke_soon(machine, reason, since, now)
 
     def _holds(self, machine: Machine, until: float) -> bool:
         return until - machine.ready_at > self.policy.deadlines.backoff_unusable

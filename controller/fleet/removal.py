@@ -79,6 +79,9 @@ class Removal:
         self._cloud = cloud
         self._clock = clock
         self._sleep = sleep
+        self.shared: frozenset[str] = (
+            frozenset()
+        )  # names that a second instance of an order goes by, too: the Node may be its
 
     @property
     def closing(self) -> Taint:
@@ -291,7 +294,7 @@ class Removal:
     async def delete_node(self, machine: Machine, check: Check) -> None:
         """The Node object, by its UID. One that is Ready although its machine vanished is kept."""
         node = await self.look_at_node(machine)
-        if node is None:
+        if node is None or machine.name in self.shared:
             return
         check()
         await self._writer.delete_node(node.name, node.uid)
@@ -299,12 +302,13 @@ class Removal:
     def leaves_a_silent_node(self, machine: Machine) -> bool:
         """As far as is watched."""
         node = self._view.node(machine.name)
-        return node is not None and not node.ready and self._identify(machine, node) is not None
+        silent = node is not None and not node.ready and self._identify(machine, node) is not None
+        return silent and machine.name not in self.shared
 
     async def delete_silent_node(self, machine: Machine, check: Check) -> None:
         """Read anew: one that is Ready again may be another machine that took over the name."""
         node = await self._node(machine)
-        if node is None or node.ready:
+        if node is None or node.ready or machine.name in self.shared:
             return
         check()
         await self._writer.delete_node(node.name, node.uid)

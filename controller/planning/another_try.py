@@ -74,8 +74,9 @@ def another_try(
     taken: set[str],
     told: dict[str, Explanation],
     wakes: list[float],
-) -> set[str]:
-    """Keys of the pods that may have a machine ordered now; the others are told what they wait for.
+) -> tuple[set[str], set[str]]:
+    """Keys of the pods that may have a machine ordered now, and of those that may have none anyhow, which is for others to
+    tell; the rest is told what it waits for.
 
     `possible`: what offers and the limits allow. A pod that could not have one anyhow stands in the way
     of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
@@ -90,7 +91,7 @@ def another_try(
         unit.held.append(one)
     due = []
     for unit in units.values():
-        _date(unit, tried, snapshot)
+        _date(unit, tried, doubts, snapshot)
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
             wakes.append(moment_of_it)
@@ -102,6 +103,7 @@ def another_try(
             _tell(unit, told, "nothing more is bought now")
     taken |= _pools_that_are_tried(snapshot, doubts, held)
     let: set[str] = set()
+    without: set[str] = set()
     for unit in sorted(
         due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last, _cheapest(u))
     ):
@@ -111,15 +113,15 @@ def another_try(
             continue
         if orders:
             taken |= unit.pools
-        let |= {one.ask.pod.key for one in unit.held}
-    return let
+        (let if orders else without).update(one.ask.pod.key for one in unit.held)
+    return let, without
 
 
 def closed(
     snapshot: Snapshot, pool: str, against: Evidence, wakes: list[float], trying: Collection[str]
 ) -> Explanation | None:
     """Why nobody gets a machine now against whose sort something speaks, and until when, if time alone tells."""
-    words = f"machines of pool {pool} did not become usable, {against.tries} times in a row"
+    words = against.words(pool)
     pause = until(against.later, against.last, snapshot) if against.later else None
     if pause is not None:
         wakes.append(pause)
@@ -140,12 +142,19 @@ def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
     return {name: (sort, known) for sort, known in snapshot.tried.items() for name in known.machines}
 
 
-def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], snapshot: Snapshot) -> None:
+def _date(
+    unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, snapshot: Snapshot
+) -> None:
     known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)
-    unit.own_last = max(unit.last, min(one.ask.pod.created for one in unit.held))
     unit.pools = {sort.partition("/")[0] for sort in known}
+    unit.own_last = max(unit.last, min(one.ask.pod.created for one in unit.held))
+    for sort in known:
+        # What others tried in vain counts as well, where it is the same fault.
+        pool, kind, location = (*sort.removesuffix(ONCE_READY).split("/", 2), "", "")[:3]
+        if (found := doubts.against(pool, kind, location)) is not None:
+            unit.tries, unit.last = max(unit.tries, found.tries), max(unit.last, found.last)
     for one in unit.held:
         if not one.against:
             continue

@@ -193,7 +193,7 @@ def _draft(
         return bool(board.offers_specially(profile, offers) if profile.special and offers else offers)
 
     taken = {room.pool.name for room in minimum.rooms if room.pool is not None}
-    left, tries = without_hopeless(
+    left, tries, without = without_hopeless(
         snapshot,
         placing.left,
         told,
@@ -205,7 +205,7 @@ def _draft(
         wakes=wakes,
         blamed=blamed,
     )
-    narrowed = narrowing.narrow(left, tries, taken, whole)
+    narrowed = narrowing.narrow(left, tries, without, taken, whole)
     left = narrowed.left
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
@@ -290,7 +290,10 @@ def _of_no_influence(broken: Mapping[str, Explanation], held: Collection[str]) -
 def why_unplaced(made: Draft, ask: Ask) -> Explanation:
     shop, packing, options = made.packer.shop, made.packing, made.options
     stages, apart = shop.stages, {}
-    if (before := made.narrowed.profiles.get(ask.profile)) is not None:
+    before = made.narrowed.profiles.get(ask.profile)
+    if before is not None and ask.pod.key in made.narrowed.without:
+        ask = Ask(ask.pod, ask.kind, before, ask.needs, ask.size, ask.scarce, ask.gang)
+    elif before is not None:
         # The others are not for it now.
         out = made.board.profiles[before].offers & ~made.board.profiles[ask.profile].offers
         apart = {c.pool.name: _IN_DOUBT for c in options if out >> shop.number[id(c)] & 1}

@@ -26,6 +26,11 @@ class Evidence(msgspec.Struct, frozen=True):
     last: float
     later: int  # of the tries after the first, those for pods that had none before
     reason: Reason
+    broke: bool = False  # they became usable first
+
+    def words(self, pool: str) -> str:
+        what = "became usable and broke soon" if self.broke else "did not become usable"
+        return f"machines of pool {pool} {what}, {self.tries} times in a row"
 
     @property
     def is_enough(self) -> bool:
@@ -35,8 +40,10 @@ class Evidence(msgspec.Struct, frozen=True):
 class Doubt:
     """Of one pool."""
 
-    def __init__(self, known: InVain) -> None:
+    def __init__(self, known: InVain, *, broke: bool = False) -> None:
+        """`broke`: it is of machines that became usable first."""
         self.known = known
+        self._broke = broke
         self._found: dict[tuple[str, str], Evidence | None] = {}
         self._failing = [(*_parts(kind), found) for kind, found in known.sorts.items()]
         self._fine = [(*_parts(kind), at) for kind, at in known.fine.items()]
@@ -56,7 +63,7 @@ class Doubt:
     def _judge(self, kind: str, location: str) -> Evidence | None:
         known = self.known
         if not known.sorts:
-            return Evidence(known.tries, known.last, len(known.firsts), known.reason)
+            return Evidence(known.tries, known.last, len(known.firsts), known.reason, self._broke)
         itself = known.sorts.get(f"{kind}/{location}")
         speak: list[Failing] = [itself] if itself is not None else []
         for of_type, of_place in ((kind, None), (None, location), (None, None)):
@@ -65,7 +72,8 @@ class Doubt:
             return None
         tries = {number for found in speak for number in found.tries}
         later = (tries - {min(tries)}) & set(known.firsts) if tries else ()
-        return Evidence(len(tries), max(found.last for found in speak), len(later), known.reason)
+        last = max(found.last for found in speak)
+        return Evidence(len(tries), last, len(later), known.reason, self._broke)
 
     def _wider(self, kind: str | None, location: str | None) -> Iterable[Failing]:
         """What failed of this type, in this location or of all, if it is of several types and locations, but for
@@ -87,13 +95,13 @@ def _parts(kind: str) -> tuple[str, str]:
 
 
 class Doubts:
-    """Of all pools: of machines that never became usable."""
+    """Of all pools: of machines that never became usable, and of those that broke soon."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._of = {
-            pool: Doubt(known)
+            pool: Doubt(known, broke=pool.endswith(ONCE_READY))
             for pool, known in snapshot.in_vain.items()
-            if known.tries >= IN_VAIN and not pool.endswith(ONCE_READY)
+            if known.tries >= IN_VAIN
         }
         self._failed = _moments(snapshot)
 
@@ -103,9 +111,9 @@ class Doubts:
 
     def against(self, pool: str, kind: str, location: str) -> Evidence | None:
         """What is enough to doubt of it."""
-        doubt = self._of.get(pool)
-        found = doubt.against(kind, location) if doubt is not None else None
-        return found if found is not None and found.is_enough else None
+        doubts = (self._of[key] for key in (pool, f"{pool}{ONCE_READY}") if key in self._of)
+        found = [one for d in doubts if (one := d.against(kind, location)) is not None and one.is_enough]
+        return max(found, key=lambda one: one.last, default=None)
 
     def failed_at(self, pool: str, kind: str, location: str) -> float:
         """When a machine of the very type and location came to nothing last; 0: none did, as far as is known."""

@@ -42,8 +42,9 @@ def without_hopeless(
     taken: set[str],
     wakes: list[float],
     blamed: dict[str, set[str]],
-) -> tuple[list[Ask], set[str]]:
-    """Drop pods for which machines were bought twice in vain, but for those that are tried again now; these are told beside.
+) -> tuple[list[Ask], set[str], set[str]]:
+    """Drop pods for which machines were bought twice in vain, but for those that are tried again now, which are told beside,
+    and those that may have none now for other reasons.
     So too pods that come later and could have such machines only: else each of them bought two more.
 
     `free`: what is left on nodes, by name; `narrowing`: what it could have; `welcome`: whether other pods, as they are
@@ -59,7 +60,7 @@ def without_hopeless(
             elif is_stuck(machine):
                 stuck.setdefault(key, []).append(machine.name)
     if not (bought or stuck or doubts or snapshot.disappointed or snapshot.given_up):
-        return list(left), set()
+        return list(left), set(), set()
     kept, held = set(), []
     for ask in left:
         key = ask.pod.key
@@ -99,9 +100,10 @@ def without_hopeless(
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
     tried: set[str] = set()
+    without: set[str] = set()
     if held:
-        tried = another_try(snapshot, doubts, held, narrowing.allowed, welcome, taken, told, wakes)
-    return [ask for ask in left if ask.pod.key in kept | tried], tried
+        tried, without = another_try(snapshot, doubts, held, narrowing.allowed, welcome, taken, told, wakes)
+    return [ask for ask in left if ask.pod.key in kept | tried | without], tried, without
 
 
 def without_doubted(
@@ -142,7 +144,7 @@ def _held_with_others(ask: Ask, names: frozenset[str], against: Mapping[str, lis
         ((pool, one) for pool, found in against.items() for one in found),
         key=lambda one: (one[1].tries, one[0]),
     )
-    words = f"machines of pool {pool} did not become usable, {worst.tries} times in a row"
+    words = worst.words(pool)
     return Held(ask, names, worst.reason, words, {pool: tuple(found) for pool, found in against.items()})
 
 

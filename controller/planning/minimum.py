@@ -181,7 +181,7 @@ def _with_silent(snapshot: Snapshot, known: InVain | None, machines: Sequence[Ma
     ]
     for since, machine in sorted(silent, key=lambda one: (one[0], one[1].name)):
         if since - machine.ready_at <= limits.backoff_unusable:
-            known = with_failure(known, machine, Reason.READY_DEADLINE, since, dated_back=True)
+            known = with_failure(known, machine, Reason.READY_DEADLINE, since, now=snapshot.now)
     return known
 
 

@@ -32,6 +32,7 @@ class Narrowed:
     left: list[Ask]
     gangs: set[str] = field(default_factory=set)  # that are not to have all that they could
     profiles: dict[int, int] = field(default_factory=dict)  # those made for it, and what they were before
+    without: set[str] = field(default_factory=set)  # pods that may have nothing, at least alone
 
 
 class Narrowing:
@@ -87,11 +88,17 @@ class Narrowing:
     # -- what it is not to have
 
     def narrow(
-        self, left: Sequence[Ask], tried: Collection[str], taken: Collection[str], whole: Collection[str]
+        self,
+        left: Sequence[Ask],
+        tried: Collection[str],
+        without: Collection[str],
+        taken: Collection[str],
+        whole: Collection[str],
     ) -> Narrowed:
-        """`tried`: pods for which something in doubt is tried now; `taken`: pools of which one is tried already; `whole`:
+        """`tried`: pods for which something in doubt is tried now; `without`: those that may have none of it alone, and are not
+        to have a larger one together; `taken`: pools of which one is tried already; `whole`:
         gangs that do not come together with less than all."""
-        found = Narrowed([])
+        found = Narrowed([], without=set(without))
         if not (self._doubtful or self._failed):
             found.left = list(left)
             return found
@@ -105,7 +112,11 @@ class Narrowing:
             self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
         )
         for ask in left:
-            if ask.gang is not None:
+            if ask.gang is None and not self.allowed(ask):
+                found.without.add(ask.pod.key)
+            if ask.pod.key in found.without:
+                keep = ~self._doubtful
+            elif ask.gang is not None:
                 keep = gangs.get(ask.gang.key, -1)
             elif ask.pod.key in tried:
                 keep = self._best_to_try(self.allowed(ask))

@@ -33,6 +33,11 @@ class Time:
                 return
         raise AssertionError("some task never waits")
 
+    def back_to(self, moment: float) -> None:
+        """A clock that was ahead is corrected; who waits goes on waiting for as long as before."""
+        ahead, self.now = self.now - moment, moment
+        self._timers = [(at - ahead, count, future) for at, count, future in self._timers]
+
     async def advance(self, seconds: float) -> None:
         target = self.now + seconds
         await self.settle()
