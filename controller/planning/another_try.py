@@ -142,9 +142,7 @@ def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
     return {name: (sort, known) for sort, known in snapshot.tried.items() for name in known.machines}
 
 
-def _date(
-    unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, snapshot: Snapshot
-) -> None:
+def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, snapshot: Snapshot) -> None:
     known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
     unit.tries = sum(one.tries for one in known.values())
     unit.last = max((one.last for one in known.values()), default=0.0)

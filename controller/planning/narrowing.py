@@ -96,7 +96,7 @@ class Narrowing:
         whole: Collection[str],
     ) -> Narrowed:
         """`tried`: pods for which something in doubt is tried now; `without`: those that may have none of it alone, and are not
-        to have a larger one together; `taken`: pools of which one is tried already; `whole`:
+        to have larger ones together; `taken`: pools of which one is tried already; `whole`:
         gangs that do not come together with less than all."""
         found = Narrowed([], without=set(without))
         if not (self._doubtful or self._failed):
@@ -111,11 +111,12 @@ class Narrowing:
         gangs = dict(
             self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
         )
+        shared: dict[str, int] = {}
         for ask in left:
             if ask.gang is None and not self.allowed(ask):
                 found.without.add(ask.pod.key)
             if ask.pod.key in found.without:
-                keep = ~self._doubtful
+                keep = self._with_others(ask, busy, shared)
             elif ask.gang is not None:
                 keep = gangs.get(ask.gang.key, -1)
             elif ask.pod.key in tried:
@@ -125,10 +126,25 @@ class Narrowing:
             narrower = self._with(ask, keep)
             if narrower is not ask:
                 found.profiles[narrower.profile] = ask.profile
-                if ask.gang is not None:
+                if ask.gang is not None and ask.pod.key not in found.without:
                     found.gangs.add(ask.gang.key)
             found.left.append(narrower)
         return found
+
+    def _with_others(self, ask: Ask, busy: set[str], shared: dict[str, int]) -> int:
+        """For a pod that may have nothing alone, and a larger one with others: as many as one machine of a pool holds, where
+        none of it is tried."""
+        fitting = self._board.profiles[ask.profile].offers
+        name, units = ask.scarce
+        for n in bits(fitting & self._shop.buyable & self._shop.holding(ask.needs) & self._doubtful):
+            pool = sort_of(self._shop.offers[n])[0]
+            if pool not in busy:
+                busy.add(pool)
+                shared[pool] = self._shop.free[n].get(name, 0)
+            if shared.get(pool, 0) >= units:
+                shared[pool] -= units
+                return -1
+        return ~self._doubtful
 
     def _else(self, ask: Ask, busy: set[str]) -> int:
         """For a pod that need not have what is in doubt. One of each pool finds out whether it still is."""

@@ -15,7 +15,7 @@ from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Trie
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A8, NOW, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 HOUR = 3600.0
 TWO = (pool("a", instance_types=("1A100.22V",)), pool("b", instance_types=("2A100.44V",)))
@@ -375,3 +375,16 @@ def test_a_minimum_in_doubt_takes_no_pod_along_that_its_pool_failed_already() ->
     old = pod(created=NOW - 99 * HOUR, uid="uid-train")
     there = world(policy=rules, offers=offers(A1), pods=(old,), **failed_twice(1.01 * HOUR))
     assert pools_of(there) == {"b"}
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_who_may_have_nothing_alone_gets_one_in_doubt_with_others_where_none_is_tried(tried: bool) -> None:
+    """Beside the one that is tried it would be a second try."""
+    sold = (*offers(A2, available=False), *offers(A1, A4))
+    pods = tuple(pod(f"p{n}", 2) for n in range(8)) + ((pod("alone"),) if tried else ())
+    rules = policy(pool(max=9), max_overshoot=0)
+    types = ("1A100.22V", "2A100.44V", "4A100.88V")
+    failed = doubt(last=NOW - 1e6, types=types, locations=("FIN-01", "FIN-02"))
+    assert len(bought(plan(world(policy=rules, offers=sold, pods=pods)))) == 4 + tried
+    (launch,) = bought(plan(world(policy=rules, offers=sold, pods=pods, in_vain=failed)))
+    assert launch.pods == (("default/alone",) if tried else ("default/p0", "default/p1"))
