@@ -33,8 +33,8 @@ class Blindness:
         return old or now <= self._until
 
     def led_again(self, machines: Iterable[Machine], limits: Deadlines, now: float) -> list[Machine]:
-        """Somebody leads from now on; returns the machines that are given more time for that, which is done once. That others
-        did while we did not is not known: it costs a machine that never joins some minutes, while one that is condemned too
+        """Somebody leads from now on; returns the machines that are given more time for that, which is done once in each phase.
+        That others did while we did not is not known: it costs a machine that never joins some minutes, while one that is condemned too
         early is bought twice."""
         away = now - (self._looked or now)
         until = now + min(limits.ready, away) if away > _CHANGE else 0.0
@@ -43,8 +43,10 @@ class Blindness:
             end = joins_until(machine, limits)
             if end is None or now - end <= _CHANGE:
                 continue
-            if not 0 < machine.spared_at <= now:
+            began = max(machine.running_at, machine.joined_at, machine.node_ready_at)
+            spared_at = machine.spared_at if began <= machine.spared_at <= now else 0.0
+            if not spared_at:
                 spared.append(machine)
-            until = max(until, (machine.spared_at or now) + min(limits.ready, now - end))
+            until = max(until, (spared_at or now) + min(limits.ready, now - end))
         self._until = max(self._until, until)
         return spared

@@ -81,7 +81,7 @@ class Lessons:
         """It is ready and is to go; `excused`: pods that did not run there for no fault of its."""
         node = self._view.node(machine.name)
         if node is not None and node.ready:
-            if not self.waiting_for(machine):
+            if machine.pods and not self.waiting_for(machine):
                 self._ledger.failures.holds(machine)  # it has served
             self._disappointed(machine, excused)  # what fits there would keep it
         else:

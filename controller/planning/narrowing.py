@@ -111,12 +111,13 @@ class Narrowing:
         gangs = dict(
             self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
         )
-        shared: dict[str, int] = {}
+        shared: dict[tuple[str, str], int] = {}
+        together = self._gangs_with_others(left, without, busy)
         for ask in left:
             if ask.gang is None and not self.allowed(ask):
                 found.without.add(ask.pod.key)
             if ask.pod.key in found.without:
-                keep = self._with_others(ask, busy, shared)
+                keep = self._with_others(ask, busy, shared) if ask.gang is None else together[ask.gang.key]
             elif ask.gang is not None:
                 keep = gangs.get(ask.gang.key, -1)
             elif ask.pod.key in tried:
@@ -131,7 +132,7 @@ class Narrowing:
             found.left.append(narrower)
         return found
 
-    def _with_others(self, ask: Ask, busy: set[str], shared: dict[str, int]) -> int:
+    def _with_others(self, ask: Ask, busy: set[str], shared: dict[tuple[str, str], int]) -> int:
         """For a pod that may have nothing alone, and a larger one with others: as many as one machine of a pool holds, where
         none of it is tried."""
         fitting = self._board.profiles[ask.profile].offers
@@ -140,11 +141,29 @@ class Narrowing:
             pool = sort_of(self._shop.offers[n])[0]
             if pool not in busy:
                 busy.add(pool)
-                shared[pool] = self._shop.free[n].get(name, 0)
-            if shared.get(pool, 0) >= units:
-                shared[pool] -= units
+                shared[pool, name] = self._shop.free[n].get(name, 0)
+            if shared.get((pool, name), 0) >= units:
+                shared[pool, name] -= units
                 return -1
         return ~self._doubtful
+
+    def _gangs_with_others(
+        self, left: Sequence[Ask], without: Collection[str], busy: set[str]
+    ) -> dict[str, int]:
+        """The same of gangs: each is one try, of as many machines as it needs."""
+        pools: dict[str, set[str]] = {}
+        for ask in left:
+            if ask.gang is not None and ask.pod.key in without:
+                fitting = self._board.profiles[ask.profile].offers & self._shop.buyable
+                offers = fitting & self._shop.holding(ask.needs) & self._doubtful
+                of_it = {sort_of(self._shop.offers[n])[0] for n in bits(offers)}
+                pools.setdefault(ask.gang.key, set()).update(of_it)
+        found = {}
+        for key, of_gang in pools.items():
+            free = busy.isdisjoint(of_gang)
+            found[key] = -1 if free else ~self._doubtful
+            busy |= of_gang if free else set()
+        return found
 
     def _else(self, ask: Ask, busy: set[str]) -> int:
         """For a pod that need not have what is in doubt. One of each pool finds out whether it still is."""

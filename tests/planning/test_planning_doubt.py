@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.domain import names
+from controller.domain.cloudthings import InstanceType
 from controller.domain.machine import Phase
 from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Headroom
@@ -388,3 +389,28 @@ def test_who_may_have_nothing_alone_gets_one_in_doubt_with_others_where_none_is_
     assert len(bought(plan(world(policy=rules, offers=sold, pods=pods)))) == 4 + tried
     (launch,) = bought(plan(world(policy=rules, offers=sold, pods=pods, in_vain=failed)))
     assert launch.pods == (("default/alone",) if tried else ("default/p0", "default/p1"))
+
+
+@pytest.mark.parametrize("overshoot", [0, 1])
+@pytest.mark.parametrize("kinds", [(A4,), (A4, A8), (A8,)])
+def test_a_gang_whose_own_size_is_sold_out_is_one_try_of_as_many_larger_ones_as_it_needs(
+    kinds: tuple[InstanceType, ...], overshoot: int
+) -> None:
+    sold = (*offers(A2, available=False), *offers(*kinds))
+    said = {names.POD_GANG: "g", names.POD_GANG_SIZE: "4"}
+    pods = tuple(
+        pod(f"g{n}", 2, annotations=said, uid=f"uid-g{n}", created=NOW - 99 * HOUR) for n in range(4)
+    )
+    machines = dict.fromkeys(("m1", "m2"), Reason.JOIN_DEADLINE)
+    last = NOW - 60 * HOUR
+    types = ("1A100.22V", "2A100.44V", "4A100.88V", "8A100.176V")
+    history: dict[str, Any] = {
+        "in_vain": doubt(last=last, types=types, locations=("FIN-01", "FIN-02")),
+        "given_up": {f"default/{one.name} uid-{one.name}": machines for one in pods},
+        "tried": {"a100/4A100.88V/FIN-01": Tried(tries=2, last=last, machines=("m1", "m2"))},
+    }
+    rules = policy(pool(max=9), max_overshoot=overshoot)
+    fresh = bought(plan(world(policy=rules, offers=sold, pods=pods)))
+    again = bought(plan(world(policy=rules, offers=sold, pods=pods, **history)))
+    assert [launch.offer.type.name for launch in again] == [launch.offer.type.name for launch in fresh]
+    assert again
