@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from controller.domain.machine import ONCE_READY
 from controller.domain.plan import Snapshot
@@ -50,16 +51,26 @@ class Narrowing:
             tuple[int, int], int
         ] = {}  # profiles, by the one before and what is left of its offers
         self._kinds: dict[tuple[int, int], int] = {}
-        self._doubtful = self._failed = 0
-        for number, c in enumerate(shop.offers):
-            if doubts.against(*sort_of(c)) is not None:
-                self._doubtful |= 1 << number
-            if doubts.failed_at(*sort_of(c)):
-                self._failed |= 1 << number
-        sorts = {name: sort for sort, known in snapshot.tried.items() for name in known.machines}
-        self._own = {
+
+    @cached_property
+    def _doubtful(self) -> int:
+        """Offers that are in doubt."""
+        against, offers = self._doubts.against, self._shop.offers if self._doubts else ()
+        return sum(1 << n for n, c in enumerate(offers) if against(*sort_of(c)) is not None)
+
+    @cached_property
+    def _failed(self) -> int:
+        """Offers of which one came to nothing."""
+        failed_at, offers = self._doubts.failed_at, self._shop.offers if self._doubts.any_failed else ()
+        return sum(1 << n for n, c in enumerate(offers) if failed_at(*sort_of(c)))
+
+    @cached_property
+    def _own(self) -> dict[str, set[str]]:
+        """By pod, what machines that came to nothing for it were like."""
+        sorts = {name: sort for sort, known in self._snapshot.tried.items() for name in known.machines}
+        return {
             pod: {sorts[name].removesuffix(ONCE_READY) for name in found if name in sorts}
-            for pod, found in snapshot.given_up.items()
+            for pod, found in self._snapshot.given_up.items()
         }
 
     # -- what a pod could have
@@ -99,7 +110,7 @@ class Narrowing:
         to have larger ones together; `taken`: pools of which one is tried already; `whole`:
         gangs that do not come together with less than all."""
         found = Narrowed([], without=set(without))
-        if not (self._doubtful or self._failed):
+        if not left or not (self._doubtful or self._failed):
             found.left = list(left)
             return found
         busy = set(taken) | {
