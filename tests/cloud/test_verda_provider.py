@@ -405,10 +405,10 @@ async def test_a_create_that_waits_too_long_for_a_thread_is_never_sent(server: S
 
 async def test_reads_that_hang_keep_no_thread_from_a_removal(server: Stub, make: Make) -> None:
     server.on("GET", "/volumes/trash", Reply(fault="hang"))
+    server.on("GET", "/volumes", Reply(fault="hang"))
     server.on("PUT", "/instances", Reply(202))
-    world = make(
-        create_within=600
-    )  # on a busy machine reads may give up meanwhile, whose pauses pass in no time
+    # On a busy machine reads may give up meanwhile, and their pauses pass in no time.
+    world = make(create_within=1_000_000)
     reads = [asyncio.create_task(world.cloud.volumes()) for _ in range(READ_THREADS)]
     await asyncio.sleep(0)
     assert await world.cloud.delete(ID, ()) == Happened(ID)
