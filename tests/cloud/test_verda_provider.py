@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from controller.cloud.protocol import Cloud, CloudError, Order
+from controller.cloud.verda import provider
 from controller.cloud.verda.calls import CHANGE_THREADS, READ_THREADS
 from controller.cloud.verda.provider import VerdaCloud
 from controller.domain.cloudthings import ON_DEMAND, SPOT
@@ -403,12 +404,14 @@ async def test_a_create_that_waits_too_long_for_a_thread_is_never_sent(server: S
     assert bodies(server) == []
 
 
-async def test_reads_that_hang_keep_no_thread_from_a_removal(server: Stub, make: Make) -> None:
-    server.on("GET", "/volumes/trash", Reply(fault="hang"))
-    server.on("GET", "/volumes", Reply(fault="hang"))
-    server.on("PUT", "/instances", Reply(202))
+async def test_reads_that_hang_keep_no_thread_from_a_removal(
+    server: Stub, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # On a busy machine reads may give up meanwhile, and their pauses pass in no time.
-    world = make(create_within=1_000_000)
+    monkeypatch.setattr(provider, "DELETE_WITHIN", 1e9)
+    server.on("GET", "/volumes/trash", Reply(fault="hang"))
+    server.on("PUT", "/instances", Reply(202))
+    world = make()
     reads = [asyncio.create_task(world.cloud.volumes()) for _ in range(READ_THREADS)]
     await asyncio.sleep(0)
     assert await world.cloud.delete(ID, ()) == Happened(ID)
