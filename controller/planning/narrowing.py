@@ -7,6 +7,7 @@ then what failed longest ago: else the same would be tried for ever. And who had
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -123,7 +124,7 @@ class Narrowing:
             self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
         )
         shared: dict[tuple[str, str], int] = {}
-        together = self._gangs_with_others(left, without, busy)
+        together = self._gangs_with_others(left, without, busy, shared)
         for ask in left:
             if ask.gang is None and not self.allowed(ask):
                 found.without.add(ask.pod.key)
@@ -159,21 +160,42 @@ class Narrowing:
         return ~self._doubtful
 
     def _gangs_with_others(
-        self, left: Sequence[Ask], without: Collection[str], busy: set[str]
+        self,
+        left: Sequence[Ask],
+        without: Collection[str],
+        busy: set[str],
+        shared: dict[tuple[str, str], int],
     ) -> dict[str, int]:
-        """The same of gangs: each is one try, of as many machines as it needs."""
-        pools: dict[str, set[str]] = {}
+        """The same of gangs: each is one try, of as many machines as it needs; what is left on the last of them is for
+        others, without whom it may be too large."""
+        could: dict[str, int] = {}
+        needs: dict[str, Counter[str]] = {}
         for ask in left:
             if ask.gang is not None and ask.pod.key in without:
                 fitting = self._board.profiles[ask.profile].offers & self._shop.buyable
                 offers = fitting & self._shop.holding(ask.needs) & self._doubtful
-                of_it = {sort_of(self._shop.offers[n])[0] for n in bits(offers)}
-                pools.setdefault(ask.gang.key, set()).update(of_it)
+                could[ask.gang.key] = could.get(ask.gang.key, 0) | offers
+                name, units = ask.scarce
+                needs.setdefault(ask.gang.key, Counter())[name] += units
         found = {}
-        for key, of_gang in pools.items():
-            free = busy.isdisjoint(of_gang)
+        for key, offers in could.items():
+            pools = {sort_of(self._shop.offers[n])[0] for n in bits(offers)}
+            free = busy.isdisjoint(pools)
+            if free:
+                busy |= pools
+                for n in bits(offers):
+                    pool = sort_of(self._shop.offers[n])[0]
+                    for name, units in needs[key].items():
+                        if most := self._shop.free[n].get(name, 0):
+                            shared[pool, name] = max(shared.get((pool, name), 0), -units % most)
+            else:
+                for pool in sorted(pools):
+                    if all(shared.get((pool, name), 0) >= units for name, units in needs[key].items()):
+                        for name, units in needs[key].items():
+                            shared[pool, name] -= units
+                        free = True
+                        break
             found[key] = -1 if free else ~self._doubtful
-            busy |= of_gang if free else set()
         return found
 
     def _else(self, ask: Ask, busy: set[str]) -> int:

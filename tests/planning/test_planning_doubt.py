@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
+from controller.domain.kube import Pod
 from controller.domain.machine import Phase
 from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Headroom
@@ -414,3 +415,37 @@ def test_a_gang_whose_own_size_is_sold_out_is_one_try_of_as_many_larger_ones_as_
     again = bought(plan(world(policy=rules, offers=sold, pods=pods, **history)))
     assert [launch.offer.type.name for launch in again] == [launch.offer.type.name for launch in fresh]
     assert again
+
+
+def members(name: str, count: int, *, gpus: int = 2, **more: Any) -> tuple[Pod, ...]:
+    """Of a gang of two."""
+    said = {names.POD_GANG: name, names.POD_GANG_SIZE: "2"}
+    return tuple(pod(f"{name}{n}", gpus, annotations=said, **more) for n in range(count))
+
+
+@pytest.mark.parametrize("what", ["two gangs", "one more than a gang needs"])
+def test_what_is_left_on_the_last_machine_of_a_gangs_try_is_for_others_without_whom_it_is_too_large(
+    what: str,
+) -> None:
+    old, last = NOW - 99 * HOUR, NOW - 60 * HOUR
+    there: dict[str, Any] = {}
+    if what == "two gangs":
+        waiting, large = (*members("g", 2, created=old), *members("k", 2, created=old + 9)), A8
+    else:
+        busy = machine(of=A8, joined_at=NOW - 800, ready_at=NOW - 700)
+        there = {"nodes": (node(busy.name, 8, cpu=176, memory=900),), "machines": (busy,)}
+        running = members("g", 2, gpus=4, created=old, node=busy.name)
+        more = members("g", 3, created=old)[2:]
+        waiting, large = (*more, pod("alone", 2, created=old + 9)), A4
+        there["pods"] = (*running, *waiting)
+    machines = dict.fromkeys(("m1", "m2"), Reason.JOIN_DEADLINE)
+    history: dict[str, Any] = {
+        "in_vain": doubt(last=last, types=tuple(k.name for k in (A1, A2, A4, A8)), locations=EVERYWHERE[:2]),
+        "given_up": {one.identity: machines for one in waiting if one.shape.annotations},
+        "tried": {f"a100/{large.name}/FIN-01": Tried(tries=2, last=last, machines=("m1", "m2"))},
+    }
+    sold = (*offers(A2, available=False), *offers(large))
+    rules = policy(pool(max=9), max_overshoot=1)
+    (launch,) = bought(plan(world(policy=rules, offers=sold, **({"pods": waiting} | there | history))))
+    assert launch.offer.type == large
+    assert set(launch.pods) == {one.key for one in waiting}
