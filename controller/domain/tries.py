@@ -6,6 +6,8 @@ began to fail are of that try. Were only the last failure remembered, no order w
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from controller.domain.machine import Machine
 from controller.domain.plan import Failing, InVain, Tried
 from controller.domain.reason import Reason
@@ -42,13 +44,13 @@ def with_failure(
         numbers = tuple(dict.fromkeys((*(alike.tries if alike is not None else ()), number)))
         sorts[machine.kind] = Failing(
             since=alike.since if alike is not None else at,
-            last=_later(alike.last, at, now) if alike is not None else at,
+            last=later(alike.last, at, now) if alike is not None else at,
             tries=numbers[-_NUMBERS:],
         )
     return InVain(
         tries=number,
         counted=began,
-        last=_later(known.last, at, now) if known is not None else at,
+        last=later(known.last, at, now) if known is not None else at,
         reason=reason,
         firsts=firsts,
         sorts=dict(sorted(sorts.items())),
@@ -61,16 +63,9 @@ def with_use(known: InVain, kind: str, at: float) -> InVain | None:
     sorts = {other: found for other, found in known.sorts.items() if other != kind}
     if not sorts:
         return None
-    return InVain(
-        tries=known.tries,
-        counted=known.counted,
-        last=known.last,
-        reason=known.reason,
-        firsts=known.firsts,
-        sorts=sorts,
-        fine=dict(sorted({**known.fine, kind: at}.items())),
-    )
+    return replace(known, sorts=sorts, fine=dict(sorted({**known.fine, kind: at}.items())))
 
 
-def _later(known: float, at: float, now: float | None) -> float:
+def later(known: float, at: float, now: float | None) -> float:
+    """Of two failures; `now`: the one at hand is dated back."""
     return max(known, at) if now is not None and known <= now else at

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.domain.machine import ONCE_READY, Machine
 from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
-from controller.domain.tries import counted, with_failure, with_use
+from controller.domain.tries import counted, later, with_failure, with_use
 from controller.fleet.book import Book
 
 _GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
@@ -91,7 +91,7 @@ class Failures:
         self.tried[sort] = Tried(
             tries=tries,
             counted=began,
-            last=max(last, at) if last <= now else at,  # a clock may have been set back
+            last=later(last, at, now),
             machines=tuple(dict.fromkeys((*names, machine.name))),
         )
         self._changed()
