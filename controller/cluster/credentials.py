@@ -112,7 +112,8 @@ class Credentials:
 
     async def _load(self) -> None:
         try:
-            wait = await asyncio.wait_for(self._read(), PLUGIN_TIMEOUT)
+            async with asyncio.timeout(PLUGIN_TIMEOUT):  # `wait_for` loses a cancellation before Python 3.12
+                wait = await self._read()
         except TimeoutError:
             raise self._broken(f"its exec plugin did not answer within {PLUGIN_TIMEOUT:g} s") from None
         except ClusterError:

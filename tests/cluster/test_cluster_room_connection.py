@@ -142,6 +142,19 @@ async def test_a_kubeconfig_gives_host_and_token(tmp_path: Path) -> None:
     assert SECRET not in repr(access)
 
 
+async def test_an_end_that_comes_while_credentials_are_read_is_not_lost(tmp_path: Path) -> None:
+    """SIGTERM in that moment of the start left the program running until somebody killed it."""
+    path = kubeconfig(tmp_path / "config", "https://10.0.0.1:6443", token=SECRET)
+    for steps in range(10):
+        reading = asyncio.create_task(credentials(path).current())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        late = reading.done()
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert reading.cancelled() or late, f"after {steps} steps"
+
+
 async def test_the_named_file_wins_over_kubeconfig_over_the_service_account_over_home(tmp_path: Path) -> None:
     account = tmp_path / "account"
     account.mkdir()
