@@ -251,8 +251,16 @@ def in_order_of(snapshot: Snapshot, options: Sequence[Candidate]) -> list[Candid
 
     def key(one: tuple[Decimal, Decimal, Candidate], strategy: str = strategy) -> tuple[object, ...]:
         paid, counted, c = one
-        market = 0 if c.offer.market == "on-demand" and c.pool.market == "prefer_on_demand" else c.market_rank
-        rest = (c.offer.type.name, c.location_rank, c.offer.location, market, c.pool_rank, paid)
+        steadier = c.offer.market != "spot" or c.pool.market != "prefer_on_demand"  # in whatever location
+        rest = (
+            c.offer.type.name,
+            not steadier,
+            c.location_rank,
+            c.offer.location,
+            c.market_rank,
+            c.pool_rank,
+            paid,
+        )
         if strategy == "cheapest":
             return (near[counted], c.gpus, *rest)
         if strategy == "priority":

@@ -360,3 +360,17 @@ def test_two_machines_are_bought_rather_than_one_of_as_many_gpus_at_the_same_pri
         pod("p2", 1, requests={"cpu": 6000, "memory": 4 * GIB}),
     )
     assert types(world(offers=sold, pods=waiting)) == ["C2", "C2"]
+
+
+@pytest.mark.parametrize("strategy", ["smallest", "cheapest", "priority"])
+def test_where_on_demand_is_preferred_spot_of_the_type_in_an_earlier_location_comes_after_it(
+    strategy: str,
+) -> None:
+    sold = (
+        *offers(CHEAP_SPOT, locations=("FIN-02",)),
+        *offers(CHEAP_SPOT, locations=("FIN-01",), markets=("spot",)),
+    )
+    snapshot = world(
+        policy=policy(pool(market="prefer_on_demand"), strategy=strategy), offers=sold, pods=ones(1)
+    )
+    assert keys(snapshot) == ["1A100.22V/FIN-02/on-demand"]
