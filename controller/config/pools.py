@@ -83,7 +83,7 @@ class PoolSetting(Section):
     )
     market: Literal["spot_only", "prefer_spot", "prefer_on_demand", "on_demand_only"] = Field(
         "on_demand_only",
-        description="On demand unless asked for, because spot machines are taken away without notice.",
+        description="On demand unless asked for, because spot machines are taken away without notice. prefer_spot takes what is cheaper; prefer_on_demand takes a type on the spot market only where it is not to be had on demand in any location (types are compared by price).",
     )
     min: Count = Field(
         0, description="Machines kept even when idle; 0, because an idle GPU is what this program is against."
@@ -121,7 +121,7 @@ class PoolSetting(Section):
     )
     resources: Annotated[dict[str, str], PlainValidator(parse_resources)] = Field(
         {},
-        description="Totals per node where they differ from the catalogue, for example MIG slices. Huge pages are taken off the memory.",
+        description="Totals per node where they differ from the catalogue. GPUs in another form (nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared) are there instead of whole ones, all else beside them. Huge pages are taken off the memory.",
     )
     join: Text | None = Field(
         None,

@@ -11,7 +11,11 @@ Resources = Mapping[str, int]
 GPU = "nvidia.com/gpu"
 PODS = "pods"
 HUGE_PAGES = "hugepages-"  # and their size
-_GPUS = (f"{GPU}.", "nvidia.com/mig-")  # shared ones, and slices; nvidia.com/gpumem counts megabytes
+_GPUS = (
+    f"{GPU}.",
+    f"{GPU}-",
+    "nvidia.com/mig-",
+)  # shared ones, and slices; nvidia.com/gpumem counts megabytes
 _CARDS = ("rdma/",)
 
 
@@ -61,11 +65,16 @@ def is_accelerator(name: str, declared: Iterable[str] = ()) -> bool:
     return name.startswith("nvidia.com/") or name in declared
 
 
+def is_gpu(name: str) -> bool:
+    """A GPU, whole, shared or a slice, and not what comes beside it (nvidia.com/hostdev)."""
+    return name == GPU or name.startswith(_GPUS)
+
+
 def gpus_of(requests: Resources, declared: Iterable[str] = ()) -> dict[str, int]:
     """The GPUs that are asked for, whole, shared or in slices; where there are none, what stands for them in this
     cluster. What comes beside GPUs (a network card, say) is counted in units of its own, often far more of them."""
     wanted = {name: units for name, units in requests.items() if units and is_accelerator(name, declared)}
-    return {name: units for name, units in wanted.items() if name == GPU or name.startswith(_GPUS)} or {
+    return {name: units for name, units in wanted.items() if is_gpu(name)} or {
         name: units for name, units in wanted.items() if not name.startswith(_CARDS)
     }
 

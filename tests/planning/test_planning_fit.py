@@ -333,3 +333,21 @@ def test_amounts_that_are_too_large_are_told_in_the_units_of_people() -> None:
     words = plan(world(policy=policy(HUGE), pods=(asking,))).pods["default/train"].message
     assert "needs 128Gi" in words
     assert "has 64Gi" in words
+
+
+@pytest.mark.parametrize("beside", ["nvidia.com/hostdev", "rdma/hca", "nvidia.com/gpumem"])
+def test_what_a_pool_declares_beside_gpus_leaves_it_the_gpus(beside: str) -> None:
+    pods = (pod("plain"), pod("wide", requests={beside: 1}))
+    snapshot = world(policy=policy(pool(resources={beside: 8})), offers=offers(A1), pods=pods)
+    assert types(snapshot) == ["1A100.22V", "1A100.22V"]
+
+
+@pytest.mark.parametrize(
+    "other", ["nvidia.com/gpu.shared", "nvidia.com/gpu-shared", "nvidia.com/mig-1g.10gb"]
+)
+def test_gpus_that_a_pool_declares_in_another_form_are_there_instead_of_whole_ones(other: str) -> None:
+    declares = policy(pool(resources={other: 4}))
+    assert types(world(policy=declares, offers=offers(A1), pods=(pod(gpus=0, requests={other: 1}),))) == [
+        "1A100.22V"
+    ]
+    assert types(world(policy=declares, offers=offers(A1), pods=(pod(),))) == []
