@@ -72,6 +72,7 @@ class Shedding:
         if over and not self._could(machine, over):
             return False
         moved: list[tuple[Ask, New]] = []
+        as_it_was = list(machine.inside)
         missing = dict(over)
         tried: set[int] = set()
         for ask in sorted(machine.inside, key=_size, reverse=True):
@@ -91,6 +92,10 @@ class Shedding:
         if missing or made.tally.exchange(old, new, machine.inside) is not None:
             for ask, target in reversed(moved):
                 self._put(ask, target, machine)
+            if moved:  # the first of a machine pays for what is left on it: they come back in their order
+                made.tally.remove(old, machine.inside)
+                machine.inside[:] = as_it_was
+                made.tally.add(old, machine.inside)
             return False
         made.turn(machine, smaller)
         return True
