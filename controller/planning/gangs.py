@@ -68,7 +68,8 @@ class Members(msgspec.Struct):
 
     @property
     def first(self) -> float:
-        return min(pod.created for pod in self.pods)
+        """Since when its present members come; those of an earlier run may still be listed."""
+        return min(pod.created for pod in self.there or self.pods)
 
     @property
     def there(self) -> list[Pod]:

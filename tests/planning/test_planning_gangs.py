@@ -617,3 +617,12 @@ def test_a_workload_that_does_not_tell_is_not_guessed(snapshot: Snapshot, words:
     decided = plan(snapshot)
     assert not bought(decided)
     assert words in decided.pods["default/m0"].message
+
+
+def test_pods_of_an_earlier_run_that_are_still_listed_make_a_gang_no_older() -> None:
+    """It was started again: the others are waited for, whatever is left of the run before."""
+    earlier = replace(pod("old", **JOBSET, phase="Failed", created=NOW - 9000), unschedulable_since=None)
+    young = world(offers=offers(A1), pods=(earlier, *members(JOBSET, 2)), jobs=JOBS)
+    decided = plan(young)
+    assert bought(decided) == []
+    assert {decided.pods[f"default/m{n}"].code for n in range(2)} == {Reason.WAITS_FOR_SIBLINGS}
