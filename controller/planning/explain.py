@@ -122,8 +122,12 @@ def _nearest(
     if furthest == _HINDRANCE:
         free = [candidate for candidate in reached if candidate.hindrance is None]
         if free and profile is not None and board is not None:
-            if (limit := _limit(question, board, profile, free)) is not None:
+            is_open = _open_beside_others(question, board, profile, reached)
+            if (limit := _limit(question, [c for c in free if c in is_open])) is not None:
                 return limit
+            if is_open and not any(c.hindrance is None for c in is_open):
+                nearest = min(is_open, key=_smallest)
+                return _words(question, furthest, nearest, is_open, options), nearest
             return _other_pods(board, profile), free[0]
     if furthest == _VOLUME and profile is not None:
         return _out_of_reach(profile), reached[0]
@@ -135,16 +139,19 @@ def _nearest(
     return _words(question, furthest, nearest, reached, options), nearest
 
 
-def _limit(
-    question: Question, board: Board, profile: Profile, free: Sequence[Candidate]
-) -> tuple[Explanation, Candidate] | None:
-    """What limits say of the smallest machine that other pods let it have."""
+def _open_beside_others(
+    question: Question, board: Board, profile: Profile, options: Sequence[Candidate]
+) -> list[Candidate]:
+    """Those where other pods, as they are now, let it be."""
     fresh = board.allowed(profile, POSSIBLE)[2] if profile.ruled else -1
-    known = [(board.offer_number.get(id(question.template(c)), 0), c) for c in free]
-    open_to_it = [candidate for number, candidate in known if fresh >> number & 1]
-    if question.tally is None or not open_to_it:
+    return [c for c in options if fresh >> board.offer_number.get(id(question.template(c)), 0) & 1]
+
+
+def _limit(question: Question, options: Sequence[Candidate]) -> tuple[Explanation, Candidate] | None:
+    """What limits say of the smallest machine."""
+    if question.tally is None or not options:
         return None
-    smallest = min(open_to_it, key=_smallest)
+    smallest = min(options, key=_smallest)
     found = question.tally.objection(smallest, [question.ask])
     return (found, smallest) if found is not None else None
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.domain.kube import NodeTerm, Requirement, Taint
+from controller.domain.kube import NodeTerm, PodTerm, Requirement, Selector, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Refusal
 from controller.domain.policy import Limits
@@ -331,3 +331,18 @@ def test_of_several_conditions_those_are_told_that_the_nearest_machine_does_not_
     asked: dict[str, Any], message: str
 ) -> None:
     assert why(offers=APART, pods=(pod(**asked),)) == Explanation(Reason.SELECTOR, message)
+
+
+def test_what_is_sold_out_where_other_pods_want_it_is_told_as_that() -> None:
+    labels = {"app": "w"}
+    there = node("c", 0, labels={"kubernetes.io/hostname": "c", "topology.kubernetes.io/zone": "FIN-01"})
+    near = PodTerm(topology_key="topology.kubernetes.io/zone", selector=Selector(labels=labels))
+    sold_out = Refusal(offer="1A100.22V/FIN-01/on-demand", reason=Reason.NO_CAPACITY, until=NOW + 9)
+    told = why(
+        offers=offers(A1, locations=("FIN-01", "FIN-02")),
+        refusals=(sold_out,),
+        pods=(pod("run", 0, node="c", labels=labels), pod(affinity=(near,))),
+        nodes=(there,),
+    )
+    assert told.code is Reason.NO_CAPACITY
+    assert "1A100.22V in FIN-01" in told.message
