@@ -9,7 +9,10 @@ from controller.config.errors import Problem
 
 # A reference, and what it refers to: nobody can judge the one while the other cannot be read.
 _REFERENCES = (
-    (re.compile(r"headroom\[[0-9]+\]\.pool"), re.compile(r"pools(?:\[[0-9]+\](?:\.name)?)?")),
+    (
+        re.compile(r"(?:headroom\[[0-9]+\]\.pool|scale_up\.priorities\[[0-9]+\])"),
+        re.compile(r"pools(?:\[[0-9]+\](?:\.name)?)?"),
+    ),
     (re.compile(r"pools\[[0-9]+\]\.join"), re.compile(r"join")),
     (re.compile(r"machines\[[0-9]+\]\.webhook"), re.compile(r"webhooks")),
 )

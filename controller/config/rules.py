@@ -42,7 +42,14 @@ def fill_in_webhook(tree: Tree) -> None:
 
 
 def check(tree: Tree, join_required: bool) -> list[Problem]:
-    found = [*_pools(tree), *_pool_names(tree), *_headroom(tree), *_joins(tree), *_orders(tree)]
+    found = [
+        *_pools(tree),
+        *_pool_names(tree),
+        *_headroom(tree),
+        *_priorities(tree),
+        *_joins(tree),
+        *_orders(tree),
+    ]
     found += [*_machines(tree), *_webhooks(tree)]
     return found + list(_pool_joins(tree, join_required))
 
@@ -133,6 +140,15 @@ def _headroom(tree: Tree) -> Iterator[Problem]:
         if isinstance(entry.get("pool"), str) and entry["pool"] not in names:
             expected = f"the name of a pool{suggestion(entry['pool'], names)}"
             yield tree.places.problem((*path, "pool"), entry["pool"], expected)
+
+
+def _priorities(tree: Tree) -> Iterator[Problem]:
+    names = [str(pool.get("name")) for _, pool in _entries(tree, ("pools",))]
+    given = tree.get(("scale_up", "priorities"))
+    for number, name in enumerate(given if isinstance(given, list | tuple) else ()):
+        if isinstance(name, str) and name not in names:
+            path = ("scale_up", "priorities", number)
+            yield tree.places.problem(path, name, f"the name of a pool{suggestion(name, names)}")
 
 
 def _joins(tree: Tree) -> Iterator[Problem]:

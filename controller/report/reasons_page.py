@@ -12,7 +12,8 @@ HEAD = """# Reasons
 
 <!-- Written by `python -m controller.report.reasons_page`; change controller/domain/reason.py instead. -->
 
-Every waiting pod and every machine has exactly one reason at any time. The code never changes its
+Every machine and every waiting pod that asks for a GPU, for something else that a pool declares, or for a claim has exactly
+one reason at any time. The code never changes its
 meaning: alerts, scripts and tests may rely on it. The sentence beside it in events, `plan`, the logs and
 the status adds the numbers and says what would have to change.
 
