@@ -259,6 +259,10 @@ def tried(key: str, row: Any) -> Tried:
         last=moment(f"{key}.last", row.get("last")),
         machines=_texts(f"{key}.machines", row.get("machines")),
         counted=moment(f"{key}.counted", row.get("counted", 0)),
+        dates={
+            name: moment(f"{key}.dates.{name}", at)
+            for name, at in sorted(mapping(f"{key}.dates", row.get("dates")).items())
+        },
     )
 
 

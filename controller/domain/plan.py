@@ -68,6 +68,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     last: float  # when the last of them was given up
     machines: tuple[str, ...] = ()  # of them, those that waiting pods were promised
     counted: float = 0.0
+    dates: Mapping[str, float] = {}  # of `machines`: when each came to nothing, where that was not at `last`
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

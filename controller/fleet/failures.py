@@ -75,24 +75,23 @@ class Failures:
         """
         self._tried(machine.sort_once_ready, machine, since, now)
 
-    def broke_soon(self, machine: Machine, reason: Reason, since: float, now: float) -> None:
-        """The same of one that the settings alone asked for, or whose pods ran there and were made anew: no pod remembers it,
-        so its pool does."""
+    def broke_soon(self, machine: Machine, reason: Reason, since: float, now: float, *, first: bool) -> None:
+        """It became usable and broke before it was of use for long. `first`: as of one that was tried in vain."""
         key = f"{machine.pool}{ONCE_READY}"
-        self.in_vain[key] = with_failure(
-            self.in_vain.get(key), machine, reason, since, first=bool(machine.pods), now=now
-        )
+        self.in_vain[key] = with_failure(self.in_vain.get(key), machine, reason, since, first=first, now=now)
         self._changed()
 
     def _tried(self, sort: str, machine: Machine, at: float, now: float) -> None:
         alike = self.tried.get(sort)
         names, last = (alike.machines, alike.last) if alike is not None else ((), at)
         tries, began = counted(alike, machine, at)
+        dates = {name: alike.dates.get(name, last) for name in names} if alike is not None else {}
         self.tried[sort] = Tried(
             tries=tries,
             counted=began,
             last=later(last, at, now),
             machines=tuple(dict.fromkeys((*names, machine.name))),
+            dates={**dates, machine.name: at},
         )
         self._changed()
 
@@ -151,7 +150,8 @@ class Failures:
             if not left:
                 del self.tried[sort]
             elif left != known.machines:
-                self.tried[sort] = replace(known, machines=left)
+                dates = {name: at for name, at in known.dates.items() if name in left}
+                self.tried[sort] = replace(known, machines=left, dates=dates)
             if left != known.machines:
                 self._changed()
         if names:

@@ -109,16 +109,18 @@ class Lessons:
     def _broke(self, machine: Machine, reason: Reason, since: float, now: float) -> None:
         """It was ready, and broke before pods that it was bought for ran there: the next one may hold.
 
-        So may that of one which a minimum or headroom wanted, or whose pods are there no more and made anew: each would get
-        another one at once. Unless it was of use for long.
+        Its pool remembers that of each: pods that are there no more and made anew would get another one at once, and so would
+        a minimum or headroom. Unless it was of use for long.
         """
         waiting = [pod for pod in self.waiting_for(machine) if pod.unschedulable_since is not None]
+        known = all(pod.identity in self._ledger.failures.given_up for pod in waiting) and bool(waiting)
+        if not self._holds(machine, since):
+            first = bool(machine.pods) and not known
+            self._ledger.failures.broke_soon(machine, reason, since, now, first=first)
         for pod in waiting:
             self._ledger.failures.give_up(pod.identity, machine.name, reason)
         if waiting:
             self._ledger.failures.broke(machine, since, now)
-        if not waiting and not self._holds(machine, since):
-            self._ledger.failures.broke_soon(machine, reason, since, now)
 
     def _holds(self, machine: Machine, until: float) -> bool:
         return until - machine.ready_at > self.policy.deadlines.backoff_unusable

@@ -9,36 +9,20 @@ failure of the same sorts of machine, for whomever; the fleet forgets the failur
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 
 import msgspec
 
-from controller.domain.machine import ONCE_READY, Machine
+from controller.domain.machine import ONCE_READY
 from controller.domain.plan import Explanation, Snapshot, Tried
 from controller.domain.reason import Reason
-from controller.planning.evidence import Doubts, Evidence
+from controller.planning.evidence import IN_VAIN, Doubts, Evidence
 from controller.planning.fit import Ask
+from controller.planning.pauses import moment, until
 
-LONGEST_PAUSE = 86400.0
 _UNLESS = "unless one of the same type becomes usable there for somebody else, or there is another token"
 _UNLESS_ANY = "unless a machine of the pool becomes usable for somebody else, or there is another token"
 _BROKE = "for they became usable and broke, and so may the next one"
 _LOOK = "(look at how machines start: join script, token, image, device plug-in)"
-
-
-def pause_after(tries: int, snapshot: Snapshot) -> float:
-    """What the settings say after two tries, and doubling from there."""
-    return min(LONGEST_PAUSE, snapshot.policy.deadlines.backoff_unusable * 2.0 ** min(tries - 2, 32))
-
-
-def until(tries: int, last: float, snapshot: Snapshot, *, more: float = 0.0) -> float | None:
-    """When the pause ends; None: it is over, also where it began at a moment to come (a clock was corrected)."""
-    pause = pause_after(tries, snapshot) + more
-    return last + pause if 0 <= snapshot.now - last < pause else None
-
-
-def moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -56,13 +40,21 @@ class _Unit(msgspec.Struct):
     """What is tried together: a pod, or the pods of a gang."""
 
     held: list[Held] = []
+    free: bool = False  # what it would have came to nothing for nobody
     tries: int = 0
     last: float = 0.0
     own_last: float = (
         0.0  # when these pods were tried last, or made: whoever waits longest since then comes first
     )
-    pools: set[str] = set()
     broke: bool = False  # one had become usable before
+
+
+class Turns(msgspec.Struct):
+    """Keys of pods."""
+
+    let: set[str] = set()  # may have a machine ordered now
+    without: set[str] = set()  # may have none anyhow, which is for others to tell
+    waiting: set[str] = set()  # are told that another one is tried now
 
 
 def another_try(
@@ -70,17 +62,18 @@ def another_try(
     doubts: Doubts,
     held: Sequence[Held],
     possible: Callable[[Ask], int],
-    welcome: Callable[[Ask], bool],
+    would_try: Callable[[Ask], tuple[str, bool]],
+    passed: Collection[str],
     taken: set[str],
     told: dict[str, Explanation],
     wakes: list[float],
-) -> tuple[set[str], set[str]]:
-    """Keys of the pods that may have a machine ordered now, and of those that may have none anyhow, which is for others to
-    tell; the rest is told what it waits for.
+) -> Turns:
+    """Who may have a machine ordered now, and who may have none anyhow; the rest is told what it waits for.
 
-    `possible`: what offers and the limits allow. A pod that could not have one anyhow stands in the way
-    of no other, and is told why it cannot. `welcome`: whether other pods, as they are now, let it onto a new one; who is not
-    comes last, since that may change only by what is ordered for somebody else. `taken`: pools that this plan orders from for
+    `possible`: what offers, limits and other pods allow. A pod that could not have one anyhow stands in the way
+    of no other, and is told why it cannot. `would_try`: the pool of which it would have a machine, and whether one like it came
+    to nothing; who would have something else waits after its own machines only. `passed`: pods of which it turned out
+    that nothing is ordered for them. `taken`: pools that this plan orders from for
     nobody in particular; those of which one is tried are added.
     """
     tried = _by_machine(snapshot)
@@ -89,8 +82,10 @@ def another_try(
         ask = one.ask
         unit = units.setdefault(ask.gang.key if ask.gang is not None else ask.pod.identity, _Unit())
         unit.held.append(one)
+    turns = Turns()
     due = []
     for unit in units.values():
+        unit.free = all(possible(one.ask) and not would_try(one.ask)[1] for one in unit.held)
         _date(unit, tried, doubts, snapshot)
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
@@ -102,19 +97,19 @@ def another_try(
         else:
             _tell(unit, told, "nothing more is bought now")
     taken |= _pools_that_are_tried(snapshot, doubts, held)
-    let: set[str] = set()
-    without: set[str] = set()
-    for unit in sorted(
-        due, key=lambda u: (not all(welcome(one.ask) for one in u.held), u.own_last, _cheapest(u))
-    ):
-        orders = all(possible(one.ask) for one in unit.held)
-        if orders and unit.pools & taken:
-            _tell(unit, told, "one at a time is tried, and one is on its way")
+    for unit in sorted(due, key=lambda u: (u.own_last, _cheapest(u))):
+        keys = {one.ask.pod.key for one in unit.held}
+        if not (keys.isdisjoint(passed) and all(possible(one.ask) for one in unit.held)):
+            turns.without |= keys
             continue
-        if orders:
-            taken |= unit.pools
-        (let if orders else without).update(one.ask.pod.key for one in unit.held)
-    return let, without
+        pools = {would_try(one.ask)[0] for one in unit.held}
+        if pools & taken:
+            _tell(unit, told, "one at a time is tried, and one is on its way")
+            turns.waiting |= keys
+            continue
+        taken |= pools
+        turns.let |= keys
+    return turns
 
 
 def closed(
@@ -135,7 +130,7 @@ def closed(
 
 def tried_now(snapshot: Snapshot, doubts: Doubts) -> set[str]:
     """Pools of which something that is in doubt is on its way."""
-    return {m.pool for m in snapshot.machines if m.phase.on_the_way and _is_try(m, doubts)}
+    return {m.pool for m in snapshot.machines if doubts.is_tried_by(m)}
 
 
 def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
@@ -143,44 +138,44 @@ def _by_machine(snapshot: Snapshot) -> dict[str, tuple[str, Tried]]:
 
 
 def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, snapshot: Snapshot) -> None:
-    known = dict(tried[name] for one in unit.held for name in one.names if name in tried)
-    unit.tries = sum(one.tries for one in known.values())
-    unit.last = max((one.last for one in known.values()), default=0.0)
-    unit.pools = {sort.partition("/")[0] for sort in known}
-    unit.own_last = max(unit.last, min(one.ask.pod.created for one in unit.held))
-    for sort in known:
+    names = {name for one in unit.held for name in one.names if name in tried}
+    dates = [tried[name][1].dates.get(name, tried[name][1].last) for name in names]
+    unit.own_last = max(dates, default=0.0)
+    unit.broke = any(tried[name][0].endswith(ONCE_READY) for name in names)
+    if names:
+        unit.tries = max(IN_VAIN, *(len(one.names & names) for one in unit.held))
+        unit.last = unit.own_last
+    if not unit.free:
         # What others tried in vain counts as well, where it is the same fault.
-        pool, kind, location = (*sort.removesuffix(ONCE_READY).split("/", 2), "", "")[:3]
-        if (found := doubts.against(pool, kind, location)) is not None:
-            unit.tries, unit.last = max(unit.tries, found.tries), max(unit.last, found.last)
+        for sort, known in dict(tried[name] for name in names).items():
+            pool, kind, location = (*sort.removesuffix(ONCE_READY).split("/", 2), "", "")[:3]
+            unit.tries, unit.last = max(unit.tries, known.tries), max(unit.last, known.last)
+            if (found := doubts.against(pool, kind, location)) is not None:
+                unit.tries, unit.last = max(unit.tries, found.tries), max(unit.last, found.last)
     for one in unit.held:
         if not one.against:
             continue
-        unit.pools |= one.against.keys()
         # Of all that it could have, what may be tried first.
         next_one = min(
-            (found for of_pool in one.against.values() for found in of_pool),
-            key=lambda e: e.last + pause_after(e.later, snapshot) if e.later else 0.0,
+            (found for of_pool in one.against.values() for found in of_pool), key=lambda e: e.ends(snapshot)
         )
         # The first of them is tried at once: somebody may have mended what was wrong, and made the pod again.
         unit.tries = max(unit.tries, next_one.later, 1)
         unit.last = max(unit.last, next_one.last if next_one.later else 0.0)
-    unit.broke = any(sort.endswith(ONCE_READY) for sort in known)
+    unit.own_last = max(unit.own_last, min(one.ask.pod.created for one in unit.held))
 
 
 def _pools_that_are_tried(snapshot: Snapshot, doubts: Doubts, held: Sequence[Held]) -> set[str]:
-    """By a machine on its way of a sort that is in doubt, or for a pod that had machines in vain."""
+    """By a machine of a sort that is in doubt, or by one on its way for a pod that had machines in vain."""
     keys = {one.ask.pod.key for one in held}
     return {
         machine.pool
         for machine in snapshot.machines
-        if machine.phase.on_the_way
-        and (machine.sort in snapshot.tried or _is_try(machine, doubts) or not keys.isdisjoint(machine.pods))
+        if doubts.is_tried_by(machine)
+        or (
+            machine.phase.on_the_way and (machine.sort in snapshot.tried or not keys.isdisjoint(machine.pods))
+        )
     }
-
-
-def _is_try(machine: Machine, doubts: Doubts) -> bool:
-    return doubts.against(machine.pool, machine.instance_type, machine.location) is not None
 
 
 def _cheapest(unit: _Unit) -> tuple[int, float, str]:

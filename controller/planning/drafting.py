@@ -16,7 +16,6 @@ from controller.planning import together
 from controller.planning.at_once import at_once
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
-from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate, candidates
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
@@ -47,6 +46,7 @@ _AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 8000
 # How often gangs that must be in one location are tried in the next one, by a draft of everything.
 # Gangs that nothing helps take as many in each round in which one of them is left out.
 _OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 4000
+_PASSED_ON = 8  # pods: so often a turn is passed on where nothing is ordered in it, by a draft of everything
 _IN_DOUBT = "its machines did not become usable lately, and one at a time is tried"
 
 
@@ -68,6 +68,7 @@ class Draft:
     left: list[Ask]
     seated: Counter[str]  # by gang, how many of its pods have a place on what exists
     narrowed: Narrowed
+    waiting: frozenset[str] = frozenset()  # pods that wait while another one is tried
     short: set[Reason] = field(default_factory=set)  # what gangs that were left out lacked first
     places: dict[str, Place] = field(default_factory=dict)  # of gangs in one location that could have another
     blamed: dict[str, set[str]] = field(
@@ -117,12 +118,19 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
+    passed: set[str] = (
+        set()
+    )  # pods of which it turned out that nothing is ordered for them of what is in doubt
     while True:
-        made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole)
+        made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole, passed)
         made.short = set(short)
         broken = _incomplete(made, failed)
         if again := broken.keys() & made.narrowed.gangs:
             whole |= again
+            continue
+        in_vain = made.narrowed.tries & made.packing.unplaced.keys()
+        if not in_vain <= passed and len(passed) < _PASSED_ON:
+            passed |= in_vain  # it is the turn of others
             continue
         for key in made.places.keys() & broken.keys():
             broken[key] = nearest.setdefault(key, broken[key])
@@ -138,7 +146,9 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
             return made
         short = made.short
         alone -= 1
-        failed |= _of_no_influence(broken, tried.held) if alone >= 0 else broken
+        waiting = {gang.key for key, gang in found.gangs.items() if key in made.waiting}
+        ready = {key: why for key, why in broken.items() if key not in waiting} or broken
+        failed |= _of_no_influence(ready, tried.held) if alone >= 0 else broken
         tried.clear()  # what is left out now may have been in the way
 
 
@@ -152,6 +162,7 @@ def _draft(
     wakes: list[float],
     doubts: Doubts,
     whole: Collection[str],
+    passed: Collection[str],
 ) -> Draft:
     declared = snapshot.policy.wanted_resources
     told = dict(found.told)
@@ -183,29 +194,21 @@ def _draft(
         tally.charges.placed(rooms)
     free = {room.name: room.free for room in placing.sites.ready}
 
-    narrowing = Narrowing(snapshot, doubts, packer.shop, board, tally, packer.overshoot)
-
-    def welcome(ask: Ask) -> bool:
-        profile = board.profiles[ask.profile]
-        offers = profile.offers & packer.shop.buyable
-        if profile.ruled:
-            offers &= board.allowed(profile, POSSIBLE)[2]
-        return bool(board.offers_specially(profile, offers) if profile.special and offers else offers)
-
+    narrowing = Narrowing(snapshot, doubts, packer.shop, board, tally, packer.overshoot, whole)
     taken = {room.pool.name for room in minimum.rooms if room.pool is not None}
-    left, tries, without = without_hopeless(
+    left, turns = without_hopeless(
         snapshot,
         placing.left,
         told,
         free,
         doubts=doubts,
         narrowing=narrowing,
-        welcome=welcome,
+        passed=passed,
         taken=taken,
         wakes=wakes,
         blamed=blamed,
     )
-    narrowed = narrowing.narrow(left, tries, without, taken, whole)
+    narrowed = narrowing.narrow(left, turns, passed, taken)
     left = narrowed.left
     if left and paused(snapshot, None, "scale-up"):
         told |= {ask.pod.key: Explanation(Reason.PAUSED, "scale-up is paused") for ask in left}
@@ -234,6 +237,7 @@ def _draft(
         blamed=blamed,
         wakes=wakes,
         narrowed=narrowed,
+        waiting=frozenset(turns.waiting | narrowed.waiting),
     )
 
 

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from controller.domain.machine import ONCE_READY
+from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Snapshot
 from controller.domain.reason import Reason
+from controller.domain.tries import with_failure
+from controller.planning.lost import silent_for_long
+from controller.planning.pauses import pause_after
 
 # A machine that came to nothing is replaced once; what did so in as many tries is in doubt.
 IN_VAIN = 2
@@ -35,6 +38,10 @@ class Evidence(msgspec.Struct, frozen=True):
     @property
     def is_enough(self) -> bool:
         return self.tries >= IN_VAIN
+
+    def ends(self, snapshot: Snapshot) -> float:
+        """When its pause ends, also where that is over; 0: there is none."""
+        return self.last + pause_after(self.later, snapshot) if self.later else 0.0
 
 
 class Doubt:
@@ -98,9 +105,10 @@ class Doubts:
     """Of all pools: of machines that never became usable, and of those that broke soon."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._of = {
-            pool: Doubt(known, broke=pool.endswith(ONCE_READY))
-            for pool, known in snapshot.in_vain.items()
+            key: Doubt(known, broke=key.endswith(ONCE_READY))
+            for key, known in in_vain_by_now(snapshot).items()
             if known.tries >= IN_VAIN
         }
         self._failed = _moments(snapshot)
@@ -110,10 +118,10 @@ class Doubts:
         return bool(self._of)
 
     def against(self, pool: str, kind: str, location: str) -> Evidence | None:
-        """What is enough to doubt of it."""
+        """What is enough to doubt of it, and lasts longest."""
         doubts = (self._of[key] for key in (pool, f"{pool}{ONCE_READY}") if key in self._of)
         found = [one for d in doubts if (one := d.against(kind, location)) is not None and one.is_enough]
-        return max(found, key=lambda one: one.last, default=None)
+        return max(found, key=lambda e: (e.ends(self._snapshot), e.last), default=None)
 
     def failed_at(self, pool: str, kind: str, location: str) -> float:
         """When a machine of the very type and location came to nothing last; 0: none did, as far as is known."""
@@ -122,6 +130,46 @@ class Doubts:
     @property
     def any_failed(self) -> bool:
         return bool(self._failed)
+
+    def is_tried_by(self, machine: Machine) -> bool:
+        """Whether this machine, which is on its way or has not proven itself yet, is a try of what is in doubt."""
+        against = self.against(machine.pool, machine.instance_type, machine.location)
+        if against is None or machine.phase.on_the_way:
+            return against is not None
+        patience = self._snapshot.policy.deadlines.backoff_unusable
+        return (
+            against.broke
+            and machine.phase is Phase.READY
+            and machine.ready_at > against.last
+            and machine.ready_at + patience > self._snapshot.now
+        )
+
+
+def in_vain_by_now(snapshot: Snapshot) -> dict[str, InVain]:
+    """With machines that broke soon and are still there: they are counted when they go, which is after the next is ordered."""
+    found = dict(snapshot.in_vain)
+    limits = snapshot.policy.deadlines
+    nodes = {node.name: node for node in snapshot.nodes if silent_for_long(node, limits, snapshot.now)}
+    if not nodes:
+        return found
+    waiting = {pod.key for pod in snapshot.pods if not pod.node}
+    silent = [
+        (nodes[m.name].ready_since or 0.0, m)
+        for m in snapshot.machines
+        if m.phase is Phase.READY and m.name in nodes and waiting.isdisjoint(m.pods)
+    ]
+    for since, machine in sorted(silent, key=lambda one: (one[0], one[1].name)):
+        if since - machine.ready_at <= limits.backoff_unusable:
+            key = f"{machine.pool}{ONCE_READY}"
+            found[key] = with_failure(
+                found.get(key),
+                machine,
+                Reason.READY_DEADLINE,
+                since,
+                first=bool(machine.pods),
+                now=snapshot.now,
+            )
+    return found
 
 
 def _moments(snapshot: Snapshot) -> Mapping[str, float]:

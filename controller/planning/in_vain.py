@@ -9,7 +9,7 @@ gone again is remembered by the ledger; what is still there is judged here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from controller.domain import names
@@ -18,7 +18,7 @@ from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Snapshot
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources, is_accelerator, total
-from controller.planning.another_try import Held, another_try, closed, tried_now
+from controller.planning.another_try import Held, Turns, another_try, closed, tried_now
 from controller.planning.choice import Candidate
 from controller.planning.evidence import IN_VAIN, Doubts, Evidence
 from controller.planning.fit import Ask, enough, with_place
@@ -38,17 +38,17 @@ def without_hopeless(
     *,
     doubts: Doubts,
     narrowing: Narrowing,
-    welcome: Callable[[Ask], bool],
+    passed: Collection[str],
     taken: set[str],
     wakes: list[float],
     blamed: dict[str, set[str]],
-) -> tuple[list[Ask], set[str], set[str]]:
+) -> tuple[list[Ask], Turns]:
     """Drop pods for which machines were bought twice in vain, but for those that are tried again now, which are told beside,
     and those that may have none now for other reasons.
     So too pods that come later and could have such machines only: else each of them bought two more.
 
-    `free`: what is left on nodes, by name; `narrowing`: what it could have; `welcome`: whether other pods, as they are
-    now, let it onto a new one; `taken`: pools that this plan orders from anyhow, to which those are added of which one is tried.
+    `free`: what is left on nodes, by name; `narrowing`: what it could have; `passed`: pods for which a try
+    leads to nothing; `taken`: pools that this plan orders from anyhow, to which those are added of which one is tried.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     bought: dict[str, list[Machine]] = {}
@@ -60,7 +60,7 @@ def without_hopeless(
             elif is_stuck(machine):
                 stuck.setdefault(key, []).append(machine.name)
     if not (bought or stuck or doubts or snapshot.disappointed or snapshot.given_up):
-        return list(left), set(), set()
+        return list(left), Turns()
     kept, held = set(), []
     for ask in left:
         key = ask.pod.key
@@ -99,11 +99,11 @@ def without_hopeless(
                 f"{' and '.join(sorted(wrong))} were bought for it and did not take it; nothing more is bought: compare "
                 "what it asks for (amounts, volumes, rules about other pods, ports) with these machines",
             )
-    tried: set[str] = set()
-    without: set[str] = set()
+    turns = Turns()
     if held:
-        tried, without = another_try(snapshot, doubts, held, narrowing.allowed, welcome, taken, told, wakes)
-    return [ask for ask in left if ask.pod.key in kept | tried | without], tried, without
+        possible, would_try = narrowing.allowed, narrowing.would_try
+        turns = another_try(snapshot, doubts, held, possible, would_try, passed, taken, told, wakes)
+    return [ask for ask in left if ask.pod.key in kept | turns.let | turns.without], turns
 
 
 def without_doubted(

@@ -17,14 +17,13 @@ from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Explanation, InVain, Snapshot
 from controller.domain.policy import Pool
 from controller.domain.reason import SENTENCES, Reason
-from controller.domain.tries import with_failure
-from controller.planning.another_try import moment, pause_after, until
 from controller.planning.choice import Candidate
-from controller.planning.evidence import IN_VAIN, Doubt
+from controller.planning.evidence import IN_VAIN, Doubt, in_vain_by_now
 from controller.planning.in_vain import is_stuck
 from controller.planning.limits import Tally
-from controller.planning.lost import counted_on, silent_for_long
+from controller.planning.lost import counted_on
 from controller.planning.packing import Packer
+from controller.planning.pauses import moment, pause_after, until
 from controller.planning.room import Room
 from controller.planning.shop import NEVER, in_order_of, larger
 
@@ -118,8 +117,8 @@ def to_order(
             ),
             True,
         )
-    never = snapshot.in_vain.get(pool.name)
-    broken = _with_silent(snapshot, snapshot.in_vain.get(f"{pool.name}{ONCE_READY}"), machines)
+    in_vain = in_vain_by_now(snapshot)
+    never, broken = in_vain.get(pool.name), in_vain.get(f"{pool.name}{ONCE_READY}")
     doubts = [
         (Doubt(known), known is broken)
         for known in (never, broken)
@@ -168,21 +167,6 @@ def _words(what: str, known: InVain, broke: bool) -> str:
         else f"{what}, and its machines did not become usable, {known.tries} times in a row "
         "(look at the join script and its token, the image, the device plug-in)"
     )
-
-
-def _with_silent(snapshot: Snapshot, known: InVain | None, machines: Sequence[Machine]) -> InVain | None:
-    """With machines that broke and are still there: they are counted when they go, and that is after the next is ordered."""
-    limits = snapshot.policy.deadlines
-    nodes = {node.name: node for node in snapshot.nodes if silent_for_long(node, limits, snapshot.now)}
-    silent = [
-        (nodes[m.name].ready_since or 0.0, m)
-        for m in machines
-        if m.phase is Phase.READY and m.name in nodes and not m.pods
-    ]
-    for since, machine in sorted(silent, key=lambda one: (one[0], one[1].name)):
-        if since - machine.ready_at <= limits.backoff_unusable:
-            known = with_failure(known, machine, Reason.READY_DEADLINE, since, now=snapshot.now)
-    return known
 
 
 def _until_it_holds(snapshot: Snapshot, known: InVain, machines: Sequence[Machine]) -> float | None:

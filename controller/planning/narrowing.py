@@ -8,13 +8,15 @@ then what failed longest ago: else the same would be tried for ever. And who had
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from controller.domain.machine import ONCE_READY
 from controller.domain.plan import Snapshot
+from controller.planning.another_try import Turns
 from controller.planning.board import Board
+from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate
 from controller.planning.evidence import Doubts
 from controller.planning.fit import Ask
@@ -33,20 +35,31 @@ def sort_of(c: Candidate) -> _Sort:
 class Narrowed:
     left: list[Ask]
     gangs: set[str] = field(default_factory=set)  # that are not to have all that they could
+    waiting: set[str] = field(default_factory=set)  # pods of gangs that wait while another one is tried
+    tries: set[str] = field(default_factory=set)  # pods that are to have something that is in doubt
     profiles: dict[int, int] = field(default_factory=dict)  # those made for it, and what they were before
     without: set[str] = field(default_factory=set)  # pods that may have nothing, at least alone
 
 
 class Narrowing:
     def __init__(
-        self, snapshot: Snapshot, doubts: Doubts, shop: Shop, board: Board, tally: Tally, overshoot: int
+        self,
+        snapshot: Snapshot,
+        doubts: Doubts,
+        shop: Shop,
+        board: Board,
+        tally: Tally,
+        overshoot: int,
+        whole: Collection[str],
     ) -> None:
+        """`whole`: gangs that do not come together with less than all."""
         self._snapshot = snapshot
         self._doubts = doubts
         self._shop = shop
         self._board = board
         self._tally = tally
         self._overshoot = overshoot
+        self._whole = whole
         self._could: dict[tuple[int, str], int] = {}
         self._made: dict[
             tuple[int, int], int
@@ -78,9 +91,28 @@ class Narrowing:
 
     def could_have(self, ask: Ask) -> int:
         """Offers that hold it, may be bought now and are not too large, whatever limits say."""
-        shop, fitting = self._shop, self._board.profiles[ask.profile].offers
-        offers = fitting & shop.buyable & shop.holding(ask.needs)
-        return offers & shop.not_too_large(fitting, ask.needs, self._overshoot) if offers else 0
+        fitting = self._board.profiles[ask.profile].offers
+        offers = self._welcome(ask)
+        return offers & self._shop.not_too_large(fitting, ask.needs, self._overshoot) if offers else 0
+
+    def _welcome(self, ask: Ask) -> int:
+        """Those that hold it and may be bought now, where other pods, as they are now, let it onto a new one."""
+        profile = self._board.profiles[ask.profile]
+        offers = profile.offers & self._shop.buyable & self._shop.holding(ask.needs)
+        if offers and profile.ruled:
+            offers &= self._board.allowed(profile, POSSIBLE)[2]
+        return self._board.offers_specially(profile, offers) if offers and profile.special else offers
+
+    def would_try(self, ask: Ask) -> tuple[str, bool]:
+        """Of which pool it would have a machine, were it its turn, and whether one like it came to nothing before."""
+        offers = self.allowed(ask)
+        if ask.gang is None or ask.gang.key not in self._whole:
+            offers &= self._best_to_try(offers)
+        best = self._shop.best(offers)
+        return sort_of(self._shop.offers[best])[0], bool(offers & (self._doubtful | self._failed))
+
+    def _pools(self, offers: int) -> set[str]:
+        return {sort_of(self._shop.offers[n])[0] for n in bits(offers)}
 
     def allowed(self, ask: Ask) -> int:
         """Those of them that the limits allow."""
@@ -102,44 +134,61 @@ class Narrowing:
     def narrow(
         self,
         left: Sequence[Ask],
-        tried: Collection[str],
-        without: Collection[str],
+        turns: Turns,
+        passed: Collection[str],
         taken: Collection[str],
-        whole: Collection[str],
     ) -> Narrowed:
-        """`tried`: pods for which something in doubt is tried now; `without`: those that may have none of it alone, and are not
-        to have larger ones together; `taken`: pools of which one is tried already; `whole`:
-        gangs that do not come together with less than all."""
-        found = Narrowed([], without=set(without))
+        """`passed`: pods of which it turned out that nothing is ordered for them of what is in doubt; `taken`: pools of which
+        one is tried already."""
+        found = Narrowed([], without=set(turns.without))
         if not left or not (self._doubtful or self._failed):
             found.left = list(left)
             return found
-        busy = set(taken) | {
-            sort_of(self._shop.offers[n])[0]
-            for ask in left
-            if ask.pod.key in tried
-            for n in bits(self.allowed(ask) & self._doubtful)
-        }
-        gangs = dict(
-            self._of_gangs([ask for ask in left if ask.gang is not None and ask.gang.key not in whole], tried)
-        )
+        tried, busy = turns.let, set(taken)
+        for ask in left:
+            if ask.pod.key in tried:
+                busy |= self._pools(self.allowed(ask) & self._doubtful)
+        members: dict[str, list[Ask]] = {}
+        for ask in left:
+            if ask.gang is not None:
+                members.setdefault(ask.gang.key, []).append(ask)
         shared: dict[tuple[str, str], int] = {}
-        together = self._gangs_with_others(left, without, busy, shared)
+        gangs: dict[str, int] = {}
+        others: set[str] = set()  # gangs that have something else
+        for key, asks in members.items():
+            keys = {ask.pod.key for ask in asks}
+            rest = None if key in self._whole else self._rest_of_gang(asks, not keys.isdisjoint(tried))
+            if not keys.isdisjoint(found.without) or not all(self.allowed(ask) for ask in asks):
+                found.without |= keys
+                gangs[key] = self._gang_with_others(asks, busy, shared)
+            elif rest is not None:
+                gangs[key] = rest
+                others.add(key)
+            elif keys.isdisjoint(tried):
+                gangs[key] = self._gang_with_others(asks, busy, shared)
+                found.waiting |= keys if gangs[key] != -1 else set()
+            else:
+                gangs[key] = -1
         for ask in left:
             if ask.gang is None and not self.allowed(ask):
                 found.without.add(ask.pod.key)
-            if ask.pod.key in found.without:
-                keep = self._with_others(ask, busy, shared) if ask.gang is None else together[ask.gang.key]
-            elif ask.gang is not None:
-                keep = gangs.get(ask.gang.key, -1)
+            if ask.gang is not None:
+                keep = gangs[ask.gang.key]
+            elif ask.pod.key in passed:
+                keep = ~self._doubtful
+            elif ask.pod.key in found.without:
+                keep = self._with_others(ask, busy, shared)
             elif ask.pod.key in tried:
                 keep = self._best_to_try(self.allowed(ask))
+                found.tries.add(ask.pod.key)
             else:
                 keep = self._else(ask, busy)
+                if keep != -1 and keep & self._doubtful:
+                    found.tries.add(ask.pod.key)
             narrower = self._with(ask, keep)
             if narrower is not ask:
                 found.profiles[narrower.profile] = ask.profile
-                if ask.gang is not None and ask.pod.key not in found.without:
+                if ask.gang is not None and ask.gang.key in others:
                     found.gangs.add(ask.gang.key)
             found.left.append(narrower)
         return found
@@ -147,9 +196,8 @@ class Narrowing:
     def _with_others(self, ask: Ask, busy: set[str], shared: dict[tuple[str, str], int]) -> int:
         """For a pod that may have nothing alone, and a larger one with others: as many as one machine of a pool holds, where
         none of it is tried."""
-        fitting = self._board.profiles[ask.profile].offers
         name, units = ask.scarce
-        for n in bits(fitting & self._shop.buyable & self._shop.holding(ask.needs) & self._doubtful):
+        for n in bits(self._welcome(ask) & self._doubtful):
             pool = sort_of(self._shop.offers[n])[0]
             if pool not in busy:
                 busy.add(pool)
@@ -159,44 +207,32 @@ class Narrowing:
                 return -1
         return ~self._doubtful
 
-    def _gangs_with_others(
-        self,
-        left: Sequence[Ask],
-        without: Collection[str],
-        busy: set[str],
-        shared: dict[tuple[str, str], int],
-    ) -> dict[str, int]:
-        """The same of gangs: each is one try, of as many machines as it needs; what is left on the last of them is for
-        others, without whom it may be too large."""
-        could: dict[str, int] = {}
-        needs: dict[str, Counter[str]] = {}
-        for ask in left:
-            if ask.gang is not None and ask.pod.key in without:
-                fitting = self._board.profiles[ask.profile].offers & self._shop.buyable
-                offers = fitting & self._shop.holding(ask.needs) & self._doubtful
-                could[ask.gang.key] = could.get(ask.gang.key, 0) | offers
-                name, units = ask.scarce
-                needs.setdefault(ask.gang.key, Counter())[name] += units
-        found = {}
-        for key, offers in could.items():
-            pools = {sort_of(self._shop.offers[n])[0] for n in bits(offers)}
-            free = busy.isdisjoint(pools)
-            if free:
-                busy |= pools
-                for n in bits(offers):
-                    pool = sort_of(self._shop.offers[n])[0]
-                    for name, units in needs[key].items():
-                        if most := self._shop.free[n].get(name, 0):
-                            shared[pool, name] = max(shared.get((pool, name), 0), -units % most)
-            else:
-                for pool in sorted(pools):
-                    if all(shared.get((pool, name), 0) >= units for name, units in needs[key].items()):
-                        for name, units in needs[key].items():
-                            shared[pool, name] -= units
-                        free = True
-                        break
-            found[key] = -1 if free else ~self._doubtful
-        return found
+    def _gang_with_others(
+        self, asks: Sequence[Ask], busy: set[str], shared: dict[tuple[str, str], int]
+    ) -> int:
+        """A gang is one try, of as many machines as it needs; what is left on the last of them is for others, without whom it
+        may be too large."""
+        needs: Counter[str] = Counter()
+        offers = 0
+        for ask in asks:
+            offers |= self._welcome(ask) & self._doubtful
+            name, units = ask.scarce
+            needs[name] += units
+        pools = self._pools(offers)
+        if busy.isdisjoint(pools):
+            busy |= pools
+            for n in bits(offers):
+                pool = sort_of(self._shop.offers[n])[0]
+                for name, units in needs.items():
+                    if most := self._shop.free[n].get(name, 0):
+                        shared[pool, name] = max(shared.get((pool, name), 0), -units % most)
+            return -1
+        for pool in sorted(pools):
+            if all(shared.get((pool, name), 0) >= units for name, units in needs.items()):
+                for name, units in needs.items():
+                    shared[pool, name] -= units
+                return -1
+        return ~self._doubtful
 
     def _else(self, ask: Ask, busy: set[str]) -> int:
         """For a pod that need not have what is in doubt. One of each pool finds out whether it still is."""
@@ -208,28 +244,20 @@ class Narrowing:
             pool = sort_of(self._shop.offers[self._shop.best(allowed)])[0]
             if self._shop.best(allowed) != self._shop.best(rest) and pool not in busy:
                 busy.add(pool)
-                of_it = sum(
-                    1 << n for n in bits(allowed & self._doubtful) if sort_of(self._shop.offers[n])[0] == pool
-                )
+                mine = (n for n in bits(allowed & self._doubtful) if sort_of(self._shop.offers[n])[0] == pool)
+                of_it = sum(1 << n for n in mine)
                 return self._best_to_try(of_it)
             return ~self._doubtful
         own = self._own.get(ask.pod.identity)
         others = self._no_larger(rest) & ~self._of_sorts(rest, own) if own else 0
         return others or -1
 
-    def _of_gangs(self, asks: Sequence[Ask], tried: Collection[str]) -> Iterator[tuple[str, int]]:
-        of: dict[str, list[Ask]] = {}
-        for ask in asks:
-            if ask.gang is not None:
-                of.setdefault(ask.gang.key, []).append(ask)
-        for key, members in of.items():
-            failed = any(ask.pod.key in tried for ask in members)
-            for out in (
-                (self._failed | self._doubtful, self._doubtful, self._failed) if failed else (self._doubtful,)
-            ):
-                if out and all(self.allowed(ask) & ~out for ask in members):
-                    yield key, ~out
-                    break
+    def _rest_of_gang(self, asks: Sequence[Ask], failed: bool) -> int | None:
+        """What it may have without anything in doubt, or `failed`: without what came to nothing; None: not all of it."""
+        out_of = (
+            (self._failed | self._doubtful, self._doubtful, self._failed) if failed else (self._doubtful,)
+        )
+        return next((~out for out in out_of if out and all(self.allowed(ask) & ~out for ask in asks)), None)
 
     def _of_sorts(self, offers: int, sorts: Collection[str]) -> int:
         return sum(1 << n for n in bits(offers) if "/".join(sort_of(self._shop.offers[n])) in sorts)

@@ -11,14 +11,16 @@ from tests.fleet.scene import POOL, Controller, World
 from tests.fleet.test_fleet_minimum_broken import falls_silent
 
 
-async def made_anew(world: World, controller: Controller, hours: float, after: float) -> None:
+async def made_anew(
+    world: World, controller: Controller, hours: float, after: float, step: float = 20.0
+) -> None:
     """The pod comes to run, its machine breaks, and its owner makes another pod."""
     made, broke = 0, dict[str, float]()
     end = world.time.now + hours * 3600
     while world.time.now < end:
         world.happen()
         await controller.look()
-        await world.time.advance(20)
+        await world.time.advance(step)
         now = world.time.now
         machines = {machine.name: machine for machine in controller.ledger.machines.values()}
         for pod in list(world.town.pods.values()):
@@ -50,6 +52,17 @@ async def test_pods_that_are_made_anew_get_no_machine_after_the_other_that_break
     (told,) = controller.plan.pods.values()
     assert told.code is Reason.READY_DEADLINE
     assert "became usable and broke soon" in told.message
+
+
+async def test_of_many_such_pods_one_at_a_time_finds_out_whether_a_machine_holds() -> None:
+    """One that has become usable and has not held for long is still the try: the others followed as soon as it was ready."""
+    world = World(pools=(replace(POOL, max=100),), cooldown=600.0)
+    world.town.work = 1e9
+    for number in range(4):
+        world.town.add_pod(f"first-{number}")
+    controller = world.start()
+    await made_anew(world, controller, 12, 60.0, 40.0)
+    assert len(world.account.orders) <= 3 * 4 + 5
 
 
 async def test_machines_that_worked_for_hours_are_replaced_at_once_however_often_they_break() -> None:

@@ -132,7 +132,7 @@ def test_a_pod_that_others_keep_from_any_new_machine_does_not_hold_the_try_of_an
     lonely, large = pod("lonely", affinity=(near,)), pod("large", 4)
     found = plan(waiting(lonely, large, tried={SORT: tried(2, HOUR)}))
     assert [action.pods for action in launches(found)] == [("default/large",)]
-    assert "one at a time is tried" in told(found, "lonely").message
+    assert told(found, "lonely").code is Reason.AFFINITY
     alone = plan(waiting(lonely, tried={SORT: tried(2, HOUR)}))
     assert told(alone, "lonely").code is Reason.AFFINITY
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Pod
-from controller.domain.machine import Phase
+from controller.domain.machine import ONCE_READY, Phase
 from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
@@ -449,3 +449,20 @@ def test_what_is_left_on_the_last_machine_of_a_gangs_try_is_for_others_without_w
     (launch,) = bought(plan(world(policy=rules, offers=sold, **({"pods": waiting} | there | history))))
     assert launch.offer.type == large
     assert set(launch.pods) == {one.key for one in waiting}
+
+
+def test_of_two_things_that_speak_against_it_the_one_with_the_longer_pause_counts() -> None:
+    sort = "1A100.22V/FIN-01"
+
+    def known(tries: int, ago: float) -> InVain:
+        numbers, last = tuple(range(1, tries + 1)), NOW - ago * HOUR
+        failing = Failing(since=last - 9 * HOUR, last=last, tries=numbers)
+        reason = Reason.JOIN_DEADLINE
+        return InVain(
+            tries=tries, last=last, counted=last, reason=reason, firsts=numbers, sorts={sort: failing}
+        )
+
+    never = {"a100": known(12, 6)}
+    for in_vain in (never, never | {f"a100{ONCE_READY}": known(2, 2)}):
+        found = plan(world(offers=offers(A1), pods=(pod(),), in_vain=in_vain))
+        assert not any(isinstance(action, Launch) for action in found.actions)

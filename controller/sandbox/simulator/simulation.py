@@ -13,7 +13,7 @@ from typing import Any
 
 from controller.cluster import memory
 from controller.config.load import Loaded
-from controller.planning.another_try import LONGEST_PAUSE
+from controller.planning.pauses import LONGEST_PAUSE
 from controller.sandbox.simulator.bound import everything_sold, lower_bound
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.complaints import Complaints
