@@ -106,7 +106,8 @@ def decide(
             found.told[machine.name] = said
         elif node is not None:
             _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found, placed)
-    elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
+    going = [machine.name for machine, _, _ in found.ripe]
+    elsewhere = Elsewhere(snapshot, rooms(), bound, going) if going else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot, alive, nodes)
     # Of those that are Ready by the record; one that still boots may fail.
