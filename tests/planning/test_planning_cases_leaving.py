@@ -13,9 +13,11 @@ import pytest
 from controller.domain.kube import (
     DisruptionBudget,
     HostPort,
+    Job,
     Node,
     NodeTerm,
     Pod,
+    PodGroup,
     PodTerm,
     PodVolume,
     Requirement,
@@ -74,6 +76,35 @@ def test_case_40_pending_pods_come_first_and_keep_the_machine_that_they_fit(gpus
     decided = plan(idle(pod("waits", gpus)))
     assert gone(decided) == ([] if kept else [NAME])
     assert len([a for a in decided.actions if isinstance(a, Launch)]) == (not kept)
+
+
+GANG: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
+GROUPS = (PodGroup(namespace="default", name="llm", system="coscheduling", min_member=2),)
+PART: dict[str, Any] = {"owner_kind": "Job", "owner_uid": "j"}
+JOBS = (Job(namespace="default", name="j", uid="j", parallelism=2, completions=2),)
+
+
+@pytest.mark.parametrize(
+    ("waits", "more", "kept"),
+    [
+        (pod("new", waiting=False), {}, True),
+        (pod("new", 2, waiting=False), {}, False),
+        (pod("new", waiting=False, created=NOW - 60), {}, False),  # nobody looks at it
+        (pod("new", waiting=False, gated=True), {}, False),
+        (pod("new", waiting=False, scheduler="another"), {}, False),
+        (pod("young"), {"policy": policy(min_pod_age=60)}, True),
+        (pod("young", message="over quota"), {"policy": policy(min_pod_age=60, quota_messages=("over quota",))}, False),
+        (pod("first", **GANG), {"pod_groups": GROUPS}, True),
+        (pod("first", created=NOW - 10, **GANG), {"pod_groups": GROUPS}, False),  # no other came
+        (pod("first", **PART), {"jobs": JOBS}, True),
+    ],
+)  # fmt: skip
+def test_case_40_a_pod_that_waits_for_time_only_keeps_the_machine_that_it_fits(
+    waits: Pod, more: dict[str, Any], kept: bool
+) -> None:
+    decided = plan(idle(waits, **more))
+    assert gone(decided) == ([] if kept else [NAME])
+    assert decided.machines[NAME].code is (Reason.NEEDED if kept else Reason.IDLE)
 
 
 @pytest.mark.parametrize(
