@@ -28,6 +28,8 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(d|h|ms|m|s)", re.ASCII)
 # A century: what people write beyond it is no longer a duration, and would not fit a date.
 _LONGEST = 100 * 365 * 86400.0
+# A pod that the scheduler has not looked at after so long may never be looked at: nothing is kept for it any longer.
+LOOKED_AT_WITHIN = 60.0
 
 
 def duration(text: str) -> float | None:
@@ -52,6 +54,7 @@ class Demand(msgspec.Struct):
     wake: float | None = None  # when time alone makes demand
     gangs: dict[str, Gang] = {}  # by the key of each pod of demand that belongs to one
     along: dict[str, list[str]] = {}  # pods that share the GPU which the one with this key asks for
+    early: list[Pod] = []  # none yet, and nothing but time keeps them from it
 
 
 def gather(snapshot: Snapshot, claims: Claims) -> Demand:
@@ -62,7 +65,7 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
     gang_of = {pod.key: gang for gang in members.values() for pod in gang.pods}
     called = {key for key, gang in members.items() if gang.pending}
     incomplete = jobs_being_created(snapshot, wakes)
-    kai, sharing = snapshot.policy.fractions == "kai", list[Pod]()
+    kai, sharing, early = snapshot.policy.fractions == "kai", list[Pod](), list[Pod]()
     quota = Quota(snapshot.policy.quota_messages)
     age = snapshot.policy.min_pod_age
     barred: dict[tuple[int, str], str] = {}  # by shape and namespace: why it never is demand
@@ -89,15 +92,20 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         words = barred[says] or _not_yet_demand(pod, gang is not None and gang.key in called)
         if words:
             found.told[pod.key] = Explanation(Reason.NOT_DEMAND, words)
+            if not barred[says] and _to_be_looked_at(pod, snapshot.now):
+                early.append(pod)
         elif (age or shape.annotations) and (young := _too_young(pod, snapshot)) is not None:
             wakes.append(young[0])
             found.told[pod.key] = Explanation(Reason.TOO_YOUNG, young[1])
+            if quota.blocks(pod) is None:
+                early.append(pod)
         elif pod.message and (why := quota.blocks(pod)) is not None:
             found.told[pod.key] = why
         elif gang is None and shape.owner_uid in incomplete:
             found.told[pod.key] = Explanation(
                 Reason.WAITS_FOR_SIBLINGS, f"pods of Job {shape.owner_name} are still being created"
             )
+            early.append(pod)
         elif shared and not whole:
             sharing.append(pod)
         elif not shape.has_claims:
@@ -112,9 +120,20 @@ def gather(snapshot: Snapshot, claims: Claims) -> Demand:
         found.told |= shares.told
         found.along = shares.along
     together.assemble(snapshot, members, found.pods, found.told, found.gangs, wakes)
+    if early:
+        early = [
+            pod for pod in early if (gang := gang_of.get(pod.key)) is None or not (gang.problem or gang.quota)
+        ]
+        found.early = _as_planned(snapshot, early, claims, gang_of)
     if found.told:
+        found.early += [
+            pod
+            for pod in found.pods
+            if pod.key in found.told and found.told[pod.key].code is Reason.WAITS_FOR_SIBLINGS
+        ]
         found.pods = [pod for pod in found.pods if pod.key not in found.told]
     found.pods = in_line(found.pods, found.gangs, declared)
+    found.early = in_line(found.early, {}, declared)
     found.wake = min(wakes, default=None)
     return found
 
@@ -146,6 +165,29 @@ def _not_yet_demand(pod: Pod, sibling_waits: bool) -> str:
     if pod.unschedulable_since is None and not sibling_waits:
         return "the scheduler has not called it unschedulable"
     return ""
+
+
+def _to_be_looked_at(pod: Pod, now: float) -> bool:
+    """Whether it is only just there, and the scheduler is about to look at it."""
+    held = pod.deleting_at is not None or pod.gated or pod.nominated or pod.unschedulable_since is not None
+    return not held and now < pod.created + LOOKED_AT_WITHIN
+
+
+def _as_planned(
+    snapshot: Snapshot, pods: Sequence[Pod], claims: Claims, gang_of: Mapping[str, object]
+) -> list[Pod]:
+    """The same pods asking for the GPUs that they will be planned with; without those that never will be."""
+    declared = snapshot.policy.wanted_resources
+    found, sharing = list[Pod](), list[Pod]()
+    for pod in pods:
+        if not pod.shape.has_claims:
+            whole = uses_accelerator(pod.shape.requests, declared)
+            (found if whole else sharing).append(pod)
+        elif not isinstance(asked := claims.as_gpus(pod), Explanation):
+            found.append(asked)
+    if sharing:
+        found += fractions.whole_gpus(snapshot, sharing, gang_of).pods
+    return [pod if pod.shape.has_claims else claims.by_name(pod) for pod in found] if claims.pools else found
 
 
 def in_line(pods: Sequence[Pod], gang_of: Mapping[str, Gang], declared: frozenset[str]) -> list[Pod]:

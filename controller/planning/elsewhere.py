@@ -1,18 +1,25 @@
 """Whether the pods that a machine's removal would evict find a place on other nodes. Pure.
 
-Nobody buys machines for pods without GPUs: one that is evicted and fits nowhere would wait for ever. Pods
-of machines that are being drained already have the first claim on what is free elsewhere, and a machine
-that is to take them in does not go in the same breath.
+Nobody buys machines for pods without GPUs: one that is evicted and fits nowhere would wait for ever. So each is asked
+about as the scheduler would ask, with volumes, ports and rules about other pods, and whatever leaves with the machine
+counts as gone. Pods of machines that are being drained already have the first claim on what is free elsewhere, and a
+machine that is to take them in does not go in the same breath.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from controller.domain.kube import Pod
-from controller.domain.machine import Machine, Phase
-from controller.planning.fit import asks
+from controller.domain.machine import Phase
+from controller.domain.plan import Snapshot
+from controller.planning.board import THERE, Board
+from controller.planning.fit import Ask, asks, watched_labels
+from controller.planning.placing import board_of
 from controller.planning.room import Room
+from controller.planning.sites import Sites
 
 
 def moves(pod: Pod) -> bool:
@@ -24,29 +31,97 @@ class Elsewhere:
     """Places on Ready nodes, taken one machine after the other."""
 
     def __init__(
-        self, rooms: Sequence[Room], machines: Sequence[Machine], bound: Mapping[str, Sequence[Pod]]
+        self,
+        snapshot: Snapshot,
+        rooms: Sequence[Room],
+        bound: Mapping[str, Sequence[Pod]],
+        going: Collection[str],
     ) -> None:
-        self._rooms = {room.name: room.copy() for room in rooms}
-        self._bound = bound
-        self._coming: dict[str, list[Pod]] = {}  # pods that other machines' removal brings here
-        for machine in machines:
-            if machine.phase is Phase.DRAINING:
-                self.leave(machine.name)
+        """`rooms` are the Ready nodes with whoever is planned there, `going` the machines that may go."""
+        draining = [m.name for m in snapshot.machines if m.phase is Phase.DRAINING]
+        # Who is terminating there is as good as gone.
+        there = {
+            name: [_next(pod) for pod in bound.get(name, ()) if not pod.finished and pod.deleting_at is None]
+            for name in (*draining, *going)
+        }
+        self._asks: dict[
+            str, list[Ask]
+        ] = {}  # who is on each of these, or comes there by the removal of another
+        if not any(_needs_a_place(pod) for pods in there.values() for pod in pods):
+            return
+        staying = tuple(pod for pod in snapshot.pods if pod.node not in there)
+        every = [pod for pods in there.values() for pod in pods]
+        self._board, asking = ready_board(replace(snapshot, pods=staying), rooms, every)
+        each = iter(asking)
+        self._asks = {name: [next(each) for _ in pods] for name, pods in there.items()}
+        self._number = {room.name: number for number, room in enumerate(self._board.rooms)}
+        self._nodes = self._board.there
+        self._open, self._gone = (1 << len(rooms)) - 1, 0
+        for name, found in self._asks.items():
+            for ask in found if name in self._number else ():  # their amounts are not free in its room
+                self._board.seat(self._board.profiles[ask.profile], self._number[name])
+        for name in draining:
+            self.leave(name)
 
     def leave(self, machine: str) -> Pod | None:
-        """A pod of this machine that no other node has room for; None: all have, and their places are taken."""
-        here = [pod for pod in self._bound.get(machine, ()) if moves(pod) and pod.shape.owner_kind]
-        pods = here + self._coming.get(machine, [])
-        rooms = {name: room for name, room in self._rooms.items() if name != machine}
-        taken: list[tuple[Pod, str]] = []
-        for ask in asks(pods, frozenset()):
-            room = next((room for room in rooms.values() if room.holds(ask)), None)
-            if room is None:
+        """A pod of this machine that no other node has a place for; None: all have, and their places are taken."""
+        if not self._asks:
+            return None
+        home = self._number.get(machine, -1)  # -1: its Node is gone already
+        here, without = self._asks.get(machine, []), 1 << home if home >= 0 else 0
+        for ask in here if without else ():
+            self._board.take(ask, home)
+        taken: list[tuple[Ask, int]] = []
+        # Those that must be near others come first: beside one that leaves with them they may find no place.
+        for ask in sorted(here, key=lambda ask: not ask.pod.shape.affinity):
+            if not _needs_a_place(ask.pod):
+                continue
+            number = self._place(ask, without)
+            if number is None:
+                for each, at in reversed(taken):
+                    self._board.take(each, at)
+                for each in here if without else ():
+                    self._board.put(each, home)
                 return ask.pod
-            rooms[room.name] = room.copy()
-            rooms[room.name].put(ask)
-            taken.append((ask.pod, room.name))
-        self._rooms = rooms
-        for pod, name in taken:
-            self._coming.setdefault(name, []).append(pod)
+            self._board.put(ask, number)
+            taken.append((ask, number))
+        self._open &= ~without
+        self._gone |= without
+        for ask, number in taken:
+            self._asks.setdefault(self._board.rooms[number].name, []).append(ask)
         return None
+
+    def _place(self, ask: Ask, without: int) -> int | None:
+        """A node that takes the pod at once, and would still once the Nodes that leave are gone."""
+        board, among = self._board, self._open & ~without
+        if any(not rule.spread.honors_taints for rule in board.profiles[ask.profile].spreads):
+            # While it is drained its Node is one more domain to spread over, and an empty one.
+            board.there = self._nodes
+            among = board.candidates(ask, among, THERE)
+        board.there = self._nodes & ~(self._gone | without)
+        return board.first(ask, among, THERE)
+
+
+def ready_board(snapshot: Snapshot, rooms: Sequence[Room], pods: Sequence[Pod]) -> tuple[Board, list[Ask]]:
+    """The Ready nodes with whoever runs or is planned there, and these pods, to be asked about as they are now."""
+    planned = (replace(pod, node=room.name) for room in rooms for pod in room.pods)
+    picture = replace(snapshot, pods=(*snapshot.pods, *planned))
+    watched = watched_labels((*(pod for pod in picture.pods if pod.node), *pods))
+    asking = asks(pods, snapshot.policy.wanted_resources, watched)
+    now = [room.copy() for room in rooms]
+    for room in now:
+        room.soon = None
+    return board_of(picture, Sites(now, [], [], []), asking), asking
+
+
+def _needs_a_place(pod: Pod) -> bool:
+    """Not one that nobody makes again: somebody said that it may be lost."""
+    return moves(pod) and bool(pod.shape.owner_kind)
+
+
+def _next(pod: Pod) -> Pod:
+    """The one that its owner makes: a volume that was made for the pod alone is made anew for that one."""
+    kept = tuple(volume for volume in pod.shape.volumes if not volume.ephemeral)
+    if len(kept) == len(pod.shape.volumes):
+        return pod
+    return replace(pod, shape=replace(pod.shape, volumes=kept))

@@ -148,6 +148,7 @@ def _finished(made: Draft) -> Plan:
         free.machines,
         buying=any(isinstance(action, Launch) for action in actions),
         placed=made.placed,
+        early=made.found.early,
     )
     downs = [_excused(made, action, told) if isinstance(action, Retire) else action for action in downs]
     machines_told |= told_of_off(snapshot)

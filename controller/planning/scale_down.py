@@ -1,7 +1,7 @@
 """Which machines may go: idle means that nothing on them uses an accelerator; the largest goes first.
 
-Pods that wait were placed before this is asked, so a machine that one of them would fit is kept. A
-pod that nobody would create again, that belongs to a Job, or that would find no place on another node,
+Pods that wait were placed before this is asked, so a machine that one of them would fit is kept; also one that will be
+demand in a moment. A pod that nobody would create again, that belongs to a Job, or that would find no place on another node,
 is never evicted: the machine stays. Work that uses GPUs is moved only by a consolidation, and only if asked for.
 """
 
@@ -22,7 +22,9 @@ from controller.planning import consolidation, lost
 from controller.planning.ageing import expires_at, kept_without_pool, outdated
 from controller.planning.budget import drains_idle
 from controller.planning.choice import clock
+from controller.planning.demand import LOOKED_AT_WITHIN
 from controller.planning.disruption import Allowance, closed, hours_change
+from controller.planning.early import kept_for
 from controller.planning.elsewhere import Elsewhere
 from controller.planning.protection import blockers, in_use, paused
 from controller.planning.room import Room
@@ -75,12 +77,13 @@ def decide(
     buying: bool = False,
     bound: Mapping[str, Sequence[Pod]] | None = None,
     placed: Collection[str] = (),
+    early: Sequence[Pod] = (),
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
     `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free.
     Whoever knows that no pod waits may tell which are `bound` to our machines. Pods that are `placed` are on a node in
-    this picture and not bound yet, so what is promised to them stays.
+    this picture and not bound yet, so what is promised to them stays. Those that are `early` wait for time only.
     """
     nodes = {node.name: node for node in snapshot.nodes}
     expected: Mapping[str, str] = {}
@@ -106,7 +109,10 @@ def decide(
             found.told[machine.name] = said
         elif node is not None:
             _judge(snapshot, machine, node, pods, stays.get(machine.name), shut, found, placed)
-    elsewhere = Elsewhere(rooms(), snapshot.machines, bound) if found.ripe else None
+    if found.ripe and early:
+        _keep_for_early(snapshot, found, rooms(), early)
+    going = [machine.name for machine, _, _ in found.ripe]
+    elsewhere = Elsewhere(snapshot, rooms(), bound, going) if going else None
     alive = [m for m in snapshot.machines if m.phase is not Phase.TOMBSTONE and not m.gone_at]
     allowance = Allowance(snapshot, alive, nodes)
     # Of those that are Ready by the record; one that still boots may fail.
@@ -223,6 +229,17 @@ def _expected(snapshot: Snapshot, demand: Sequence[Pod], placed: Collection[str]
             if pod.nominated:
                 found.setdefault(pod.nominated, pod.key)
     return found
+
+
+def _keep_for_early(snapshot: Snapshot, found: _Found, rooms: Sequence[Room], early: Sequence[Pod]) -> None:
+    kept = kept_for(snapshot, rooms, early)
+    for machine, _, _ in found.ripe:
+        if (pod := kept.get(machine.name)) is not None:
+            words = f"pod {pod.key} fits it, and only time keeps it from being demand"
+            found.told[machine.name] = Explanation(Reason.NEEDED, words)
+            if (until := pod.created + LOOKED_AT_WITHIN) > snapshot.now:
+                found.wake.append(until)
+    found.ripe = [one for one in found.ripe if one[0].name not in kept]
 
 
 def _first(snapshot: Snapshot, machine: Machine, since: float) -> tuple[object, ...]:

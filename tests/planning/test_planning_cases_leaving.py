@@ -10,7 +10,22 @@ from typing import Any
 
 import pytest
 
-from controller.domain.kube import DisruptionBudget, Node, Pod, Selector
+from controller.domain.kube import (
+    DisruptionBudget,
+    HostPort,
+    Job,
+    Node,
+    NodeTerm,
+    Pod,
+    PodGroup,
+    PodTerm,
+    PodVolume,
+    Requirement,
+    Selector,
+    Spread,
+    Volume,
+    VolumeClaim,
+)
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import KeepAfterAll, Launch, MarkIdle, Plan, Retire, Snapshot
 from controller.domain.reason import Reason
@@ -19,6 +34,7 @@ from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, NOW, machine, node, pod, policy, world
 
 NAME, SECOND = "home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 OTHER = node("other", 0, cpu=4)
 
 
@@ -62,6 +78,35 @@ def test_case_40_pending_pods_come_first_and_keep_the_machine_that_they_fit(gpus
     assert len([a for a in decided.actions if isinstance(a, Launch)]) == (not kept)
 
 
+GANG: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
+GROUPS = (PodGroup(namespace="default", name="llm", system="coscheduling", min_member=2),)
+PART: dict[str, Any] = {"owner_kind": "Job", "owner_uid": "j"}
+JOBS = (Job(namespace="default", name="j", uid="j", parallelism=2, completions=2),)
+
+
+@pytest.mark.parametrize(
+    ("waits", "more", "kept"),
+    [
+        (pod("new", waiting=False), {}, True),
+        (pod("new", 2, waiting=False), {}, False),
+        (pod("new", waiting=False, created=NOW - 60), {}, False),  # nobody looks at it
+        (pod("new", waiting=False, gated=True), {}, False),
+        (pod("new", waiting=False, scheduler="another"), {}, False),
+        (pod("young"), {"policy": policy(min_pod_age=60)}, True),
+        (pod("young", message="over quota"), {"policy": policy(min_pod_age=60, quota_messages=("over quota",))}, False),
+        (pod("first", **GANG), {"pod_groups": GROUPS}, True),
+        (pod("first", created=NOW - 10, **GANG), {"pod_groups": GROUPS}, False),  # no other came
+        (pod("first", **PART), {"jobs": JOBS}, True),
+    ],
+)  # fmt: skip
+def test_case_40_a_pod_that_waits_for_time_only_keeps_the_machine_that_it_fits(
+    waits: Pod, more: dict[str, Any], kept: bool
+) -> None:
+    decided = plan(idle(waits, **more))
+    assert gone(decided) == ([] if kept else [NAME])
+    assert decided.machines[NAME].code is (Reason.NEEDED if kept else Reason.IDLE)
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -96,6 +141,53 @@ def test_case_41_what_has_changed_by_the_next_plan_keeps_the_machine(
 )  # fmt: skip
 def test_case_42_no_running_pod_is_made_pending(pods: tuple[Pod, ...], goes: bool) -> None:
     assert gone(plan(idle(*pods))) == ([NAME] if goes else [])
+
+
+def web(name: str = "web", at: str = NAME, **rules: Any) -> Pod:
+    return pod(name, 0, node=at, owner_kind="ReplicaSet", labels={"app": "web"}, **rules)
+
+
+APART: dict[str, Any] = {"anti_affinity": (PodTerm(topology_key=HOST, selector=Selector({"app": "web"})),)}
+NEAR: dict[str, Any] = {"affinity": (PodTerm(topology_key=HOST, selector=Selector({"app": "db"})),)}
+EVENLY: dict[str, Any] = {"spreads": (Spread(topology_key=ZONE, selector=Selector({"app": "web"})),)}
+PORT: dict[str, Any] = {"host_ports": (HostPort(80),)}
+DISK: dict[str, Any] = {"volumes": (PodVolume(claim="data"),)}
+
+
+@pytest.mark.parametrize(
+    ("pods", "zone", "goes"),
+    [
+        ((web(**APART), web("there", "other")), "FIN-01", False),
+        ((web(), web("there", "other", **APART)), "FIN-01", False),
+        ((web(**APART),), "FIN-01", True),
+        ((web(**PORT), web("there", "other", **PORT)), "FIN-01", False),
+        ((web(**PORT), web("there", "other")), "FIN-01", True),
+        ((web(**NEAR), pod("db", 0, node=NAME, owner_kind="ReplicaSet", labels={"app": "db"})), "FIN-01", False),
+        ((web(**NEAR), pod("db", 0, node="other", labels={"app": "db"})), "FIN-01", True),
+        ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-02", False),
+        ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-01", True),
+        ((web(**DISK),), "FIN-02", False),
+        ((web(**DISK),), "FIN-01", True),
+    ],
+)  # fmt: skip
+def test_case_42_a_pod_that_can_be_bound_nowhere_else_keeps_its_machine(
+    pods: tuple[Pod, ...], zone: str, goes: bool
+) -> None:
+    here = NodeTerm(labels=(Requirement(ZONE, "In", ("FIN-01",)),))
+    decided = plan(
+        world(
+            machines=(machine(),),
+            nodes=(
+                node(NAME, labels={HOST: NAME, ZONE: "FIN-01"}, annotations=since(700)),
+                node("other", 0, cpu=8, labels={HOST: "other", ZONE: zone}),
+            ),
+            pods=pods,
+            volumes=(Volume(name="disk", terms=(here,)),),
+            volume_claims=(VolumeClaim(namespace="default", name="data", phase="Bound", volume="disk"),),
+        )
+    )
+    assert gone(decided) == ([NAME] if goes else [])
+    assert decided.machines[NAME].code is (Reason.IDLE if goes else Reason.IN_USE)
 
 
 @pytest.mark.parametrize(
