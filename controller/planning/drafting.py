@@ -1,6 +1,7 @@
 """What would be done for the pods that wait: places on what exists, then machines; before anything is said of it.
 
-A gang that cannot be completed is left out, and the places of its pods are for others.
+A gang that cannot be completed is left out, and the places of its pods are for others. The machines that a pool's minimum
+lacks are room for pods; where they would stand in the way of pods, or cost more, they come after the machines for these.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from controller.domain import names
 from controller.domain.plan import Explanation, Launch, Snapshot
@@ -29,7 +31,7 @@ from controller.planning.in_vain import without_doubted, without_hopeless
 from controller.planning.limit_ranges import with_limit_ranges
 from controller.planning.limits import Tally
 from controller.planning.locations import Place, Tried, in_one_location
-from controller.planning.minimum import TopUp, top_up
+from controller.planning.minimum import TopUp, kept, top_up
 from controller.planning.narrowing import Narrowed, Narrowing
 from controller.planning.nominated import with_nominated
 from controller.planning.own import any_own, as_if_on_the_way, only_own
@@ -79,6 +81,10 @@ class Draft:
     placed: frozenset[str] = frozenset()  # pods that are on a node in this picture and not bound yet
 
     @property
+    def ordered(self) -> list[Candidate]:
+        return [*self.minimum.chosen, *self.packing.chosen]
+
+    @property
     def hopeless(self) -> set[str]:
         """Gangs of which some pod was bought for twice, by machines that did not take it: no other location helps."""
         gangs = self.found.gangs
@@ -99,13 +105,38 @@ def draft(snapshot: Snapshot) -> Draft:
         without = _whole(only_own(snapshot), found)
         first = [launch(room, "") for room in without.packing.rooms]
         snapshot = as_if_on_the_way(snapshot, first)
-    made = _whole(snapshot, found)
+    made = _beside_minimum(snapshot, found)
     made.first, made.placed = first, placed
     return made
 
 
-def _whole(snapshot: Snapshot, found: Demand) -> Draft:
-    """No gang of which too few would get a place."""
+def _beside_minimum(snapshot: Snapshot, found: Demand) -> Draft:
+    """Pods have the machines that a minimum lacks. Where these are not enough, the pods may also come first: what is bought
+    for them counts towards the minimum, and only what it lacks even then is ordered anyhow."""
+    made = _whole(snapshot, found)
+    lacked = Counter(c.pool.name for c in made.minimum.chosen)
+    if not lacked or len(made.placing.order) == len(found.pods):
+        return made
+    after = _whole(snapshot, found, {})
+    anyhow = Counter(c.pool.name for c in after.minimum.chosen)
+    between = [_whole(snapshot, found, anyhow)] if anyhow and anyhow != lacked else []
+    _, idle = kept(snapshot, made.ordered)
+    return min((made, *between, after), key=lambda way: _worth(way, idle))
+
+
+def _worth(made: Draft, idle: Decimal) -> tuple[list[int], int, Decimal, Decimal]:
+    """The least is the best: whom it leaves without a place, the most urgent first; what the minimums lack; what it orders,
+    and by how much dearer than `idle` is what stays when nothing runs, which is paid for ever; then what it orders."""
+    placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
+    left = sorted((p.shape.priority for p in made.found.pods if p.key not in placed), reverse=True)
+    lacking, stays = kept(made.snapshot, made.ordered)
+    price = sum((c.price for c in made.ordered), Decimal(0))
+    return left, lacking, price + max(Decimal(0), stays - idle), price
+
+
+def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = None) -> Draft:
+    """No gang of which too few would get a place. `first`: how many machines of a pool's minimum come before those for pods;
+    None: all that it lacks."""
     failed: dict[str, Explanation] = {}
     short: set[Reason] = set()
     tried = Tried()
@@ -118,11 +149,9 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
-    passed: set[str] = (
-        set()
-    )  # pods of which it turned out that nothing is ordered for them of what is in doubt
+    passed: set[str] = set()  # pods for which nothing is ordered of what is in doubt, as it turned out
     while True:
-        made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole, passed)
+        made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole, passed, first)
         made.short = set(short)
         broken = _incomplete(made, failed)
         if again := broken.keys() & made.narrowed.gangs:
@@ -143,6 +172,8 @@ def _whole(snapshot: Snapshot, found: Demand) -> Draft:
                 made.packing = cheaper or made.packing
             more = at_once(made.packing, made.packer, made.tally, made.board, made.left)
             made.packing = more or made.packing
+            if first is not None:
+                _fill_up(made)
             return made
         short = made.short
         alone -= 1
@@ -163,6 +194,7 @@ def _draft(
     doubts: Doubts,
     whole: Collection[str],
     passed: Collection[str],
+    first: Mapping[str, int] | None,
 ) -> Draft:
     declared = snapshot.policy.wanted_resources
     told = dict(found.told)
@@ -174,7 +206,7 @@ def _draft(
     sites = existing(snapshot)
     packer = Packer(snapshot, options)
     tally = Tally(snapshot)
-    minimum = top_up(snapshot, packer, options, tally)
+    minimum = top_up(snapshot, packer, options, tally, first)
     sites.coming += minimum.rooms
     for number, room in enumerate(minimum.rooms):  # told apart, as machines are
         room.labels = {**room.labels, names.LABEL_HOSTNAME: f"{UNNAMED} {number}"}
@@ -239,6 +271,19 @@ def _draft(
         narrowed=narrowed,
         waiting=frozenset(turns.waiting | narrowed.waiting),
     )
+
+
+def _fill_up(made: Draft) -> None:
+    """What the minimum lacks beside the machines for pods."""
+    tally = made.tally.copy()
+    for candidate, inside in zip(made.packing.chosen, made.packing.inside, strict=True):
+        tally.add(candidate, inside)
+    bought = Counter(c.pool.name for c in made.ordered)
+    rest = top_up(made.snapshot, made.packer, made.options, tally, bought=bought)
+    for candidate in rest.chosen:
+        made.tally.add(candidate)
+    made.sites.coming += rest.rooms
+    made.minimum.extend(rest)
 
 
 def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:

@@ -199,11 +199,13 @@ class Tally:
         # Before what all share: headroom gives way to who lacks that, and has nothing for whose own limit is in the way.
         if inside and (why := self.charges.objection(candidate, inside)) is not None:
             return why
-        if pool.max_gpus_total is not None and self.gpus_of_pool[name] + kind.gpus > pool.max_gpus_total:
+        # A machine without GPUs exceeds no limit of them, not even one that is exceeded already.
+        most = pool.max_gpus_total
+        if most is not None and kind.gpus and self.gpus_of_pool[name] + kind.gpus > most:
             return _too_many(
                 Reason.LIMIT_GPUS,
                 f"max_gpus_total of pool {name}",
-                pool.max_gpus_total,
+                most,
                 self.gpus_of_pool[name],
                 kind.name,
                 kind.gpus,
@@ -214,7 +216,7 @@ class Tally:
                 f"limits.machines is {limits.machines} and {self.machines} are there: raise it to at least "
                 f"{self.machines + 1}",
             )
-        if limits.gpus is not None and self.gpus + kind.gpus > limits.gpus:
+        if limits.gpus is not None and kind.gpus and self.gpus + kind.gpus > limits.gpus:
             return _too_many(Reason.LIMIT_GPUS, "limits.gpus", limits.gpus, self.gpus, kind.name, kind.gpus)
         if limits.cores is not None and self.cores + kind.vcpus > limits.cores:
             return _too_many(

@@ -9,7 +9,8 @@ that become usable and break soon, only that one ends it which is of use for lon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 import msgspec
 
@@ -30,26 +31,46 @@ from controller.planning.shop import NEVER, in_order_of, larger
 
 class TopUp(msgspec.Struct):
     rooms: list[Room] = []
+    chosen: list[Candidate] = []  # what each of them is
     told: dict[str, Explanation] = {}  # by pool: why its minimum is not filled up now
     wakes: list[float] = []
 
+    def extend(self, more: TopUp) -> None:
+        self.rooms += more.rooms
+        self.chosen += more.chosen
+        self.told |= more.told
+        self.wakes += more.wakes
 
-def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: Tally) -> TopUp:
-    """One room for each machine to order; those that still boot count as there."""
+
+def top_up(
+    snapshot: Snapshot,
+    packer: Packer,
+    options: list[Candidate],
+    tally: Tally,
+    most: Mapping[str, int] | None = None,
+    bought: Mapping[str, int] = {},
+) -> TopUp:
+    """One room for each machine to order; those that still boot count as there, and so do those that are `bought`, by pool,
+    in this plan. `most`: of no pool more than so many; None: whatever it lacks."""
     found = TopUp()
     if not any(pool.min for pool in snapshot.policy.pools):
         return found
     counted = counted_on(snapshot)
     for pool in snapshot.policy.pools:
         machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
-        staying = counted[pool.name]
+        new = bought.get(pool.name, 0)
+        staying = counted[pool.name] + new
         wanted = pool.min - staying
+        if most is not None:
+            wanted = min(wanted, most.get(pool.name, 0))
         if wanted <= 0:
             continue
         every = [c for c in options if c.pool is pool]
         mine, too_large = right_sized(snapshot, every)
         what = f"pool {pool.name} keeps min: {pool.min}"
         mine, hopeless, singly = to_order(snapshot, pool, machines, mine, found.wakes, what)
+        if singly and new:
+            continue  # this plan orders one of it already
         if hopeless is not None:
             found.told[pool.name] = hopeless
             continue
@@ -65,7 +86,22 @@ def top_up(snapshot: Snapshot, packer: Packer, options: list[Candidate], tally: 
             room = packer.template(chosen).copy()
             room.name = f"{room.name} of {pool.name} {number}"
             found.rooms.append(room)
+            found.chosen.append(chosen)
     return found
+
+
+def kept(snapshot: Snapshot, ordered: Sequence[Candidate]) -> tuple[int, Decimal]:
+    """With these machines: how many all minimums lack, and what those cost that stay for them when nothing runs, where the
+    largest go first."""
+    lacking, price = 0, Decimal(0)
+    for pool in snapshot.policy.pools:
+        if pool.min:
+            there = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
+            prices = [m.price for m in there if not (m.phase.leaving or m.failed)]
+            prices = sorted([*prices, *(c.price for c in ordered if c.pool is pool)])[: pool.min]
+            lacking += pool.min - len(prices)
+            price += sum(prices)
+    return lacking, price
 
 
 def right_sized(

@@ -76,7 +76,7 @@ class Charges:
             self._charge(namespace, sign * share, candidate.gpus, _micro(candidate.price))
 
     def objection(self, candidate: Candidate, inside: Sequence[Ask]) -> Explanation | None:
-        """Why no machine may be bought for these pods."""
+        """Why no machine may be bought for these pods; what adds nothing exceeds nothing, whatever is charged already."""
         if not self._limits or not inside:
             return None
         for namespace, share in self._shares(candidate, inside).items():
@@ -172,7 +172,7 @@ class Charges:
         most_gpus, most_price = self._most[namespace]
         gpus, held = share * candidate.gpus, self._gpus.get(namespace, 0)
         name = candidate.offer.type.name
-        if most_gpus is not None and held + gpus > most_gpus:
+        if most_gpus is not None and gpus and held + gpus > most_gpus:
             return Explanation(
                 Reason.LIMIT_NAMESPACE,
                 f"namespaces.{namespace}.gpus is {most_gpus // _ALL}, {_number(held)} are charged to it, and {name} "
@@ -181,7 +181,7 @@ class Charges:
         if most_price is None:
             return None
         cost, paid = share * _micro(candidate.price), self._price.get(namespace, 0)
-        if paid + cost > most_price:
+        if cost and paid + cost > most_price:
             return Explanation(
                 Reason.LIMIT_NAMESPACE,
                 f"namespaces.{namespace}.price_per_hour is {in_words(_decimal(most_price))}, "

@@ -17,6 +17,7 @@ import msgspec
 
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Action, Explanation, KeepAfterAll, Launch, Plan, Retire, Snapshot
+from controller.domain.policy import Policy
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, ending, rest, scale_down, together
 from controller.planning.default_spreads import with_default_spreads
@@ -77,7 +78,7 @@ def _ending(snapshot: Snapshot) -> Plan:
     actions, told, wake = ending.decide(snapshot, lambda: _ready_rooms(snapshot))
     for machine in snapshot.machines:
         if machine.name not in told:
-            told[machine.name] = _about(machine, called_off=False)
+            told[machine.name] = _about(snapshot.policy, machine, called_off=False)
     return Plan(
         actions=tuple(actions),
         pods=dict(sorted(ending.told_to_pods(snapshot).items())),
@@ -99,7 +100,7 @@ def _at_rest(snapshot: Snapshot) -> Plan:
     actions, told, wakes = rest.at_rest(snapshot, lambda: _ready_rooms(snapshot))
     for machine in snapshot.machines:
         if machine.name not in told:
-            told[machine.name] = _about(machine, called_off=False)
+            told[machine.name] = _about(snapshot.policy, machine, called_off=False)
     told |= told_of_off(snapshot)
     wakes += _refusals_end(snapshot)
     return Plan(
@@ -156,7 +157,7 @@ def _finished(made: Draft) -> Plan:
     called_off = {action.machine for action in actions if isinstance(action, KeepAfterAll)}
     for machine in snapshot.machines:
         if machine.name not in machines_told:
-            machines_told[machine.name] = _about(machine, machine.name in called_off)
+            machines_told[machine.name] = _about(snapshot.policy, machine, machine.name in called_off)
     wakes = [
         made.found.wake,
         down_wake,
@@ -223,7 +224,7 @@ def _refusals_end(snapshot: Snapshot) -> list[float]:
     return [refusal.until for refusal in snapshot.refusals if refusal.until > snapshot.now]
 
 
-def _about(machine: Machine, called_off: bool) -> Explanation:
+def _about(policy: Policy, machine: Machine, called_off: bool) -> Explanation:
     """A machine about which scale-down has nothing to say."""
     if called_off:
         return Explanation(Reason.NEEDED, "its removal is called off: a waiting pod fits it")
@@ -237,8 +238,19 @@ def _about(machine: Machine, called_off: bool) -> Explanation:
     if machine.phase.on_the_way and machine.reason is Reason.LATE_CALL:
         return Explanation(Reason.LATE_CALL, machine.note)
     if machine.phase.on_the_way:
-        for_whom = f"for {', '.join(machine.pods)}" if machine.pods else "for its pool's minimum"
         if is_own(machine) and not machine.pods:
             return Explanation(Reason.STARTING, machine.note or "its Node is Ready, and its GPUs are awaited")
-        return Explanation(Reason.STARTING, f"{machine.phase.value}, {for_whom}")
+        return Explanation(
+            Reason.STARTING,
+            f"{machine.phase.value}, for {', '.join(machine.pods) or _wish(policy, machine.pool)}",
+        )
     return Explanation(Reason.IN_USE, "its Node is not there or not Ready; nothing is decided about it")
+
+
+def _wish(policy: Policy, name: str) -> str:
+    """What of a pool asks for machines that are for no pod; nobody remembers for which of two one was ordered. Neither does
+    where the settings have changed since, or cluster-autoscaler asked for it."""
+    pool = policy.pool(name)
+    wishes = ["minimum"] * (pool is not None and pool.min > 0)
+    wishes += ["headroom"] * any(entry.pool == name and entry.gpus for entry in policy.headroom)
+    return f"its pool's {' or '.join(wishes)}" if wishes else "no pod in particular"

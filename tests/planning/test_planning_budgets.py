@@ -102,6 +102,18 @@ def test_a_pod_does_not_join_a_new_machine_beyond_its_namespaces_limit() -> None
     assert decided.pods["team-a/a1"].code is Reason.LIMIT_NAMESPACE
 
 
+def test_a_pod_that_is_charged_nothing_shares_a_machine_though_its_namespace_has_spent_too_much() -> None:
+    there = machine()
+    runs = team("team-b", "runs", node=there.name)
+    (slot,) = asks([team("team-b", "slot", 0)], frozenset({"nvidia.com/gpu"}))
+    (opens,) = asks([team("team-a", "opens")], frozenset({"nvidia.com/gpu"}))
+    limit = NamespaceLimit(gpus=0, price_per_hour=Decimal(1))
+    snapshot = world(policy=limited(team_b=limit), machines=(there,), nodes=(node(there.name),), pods=(runs,))
+    one = candidates(snapshot)[0]
+    assert Charges(snapshot).objection(one, [opens, slot]) is None
+    assert Charges(snapshot).objection(one, [slot]) is not None
+
+
 def test_pods_about_to_run_on_what_is_there_count() -> None:
     there = machine("home-a100-aaaaaaaaaa", A2)
     pods = tuple(team("team-a", f"p{n}") for n in range(3))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.domain.kube import NodeTerm, PodTerm, Requirement, Selector, Taint
 from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, Refusal
-from controller.domain.policy import Limits
+from controller.domain.policy import Headroom, Limits
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A8, GIB, NOW, kind, machine, node, offers, pod, policy, pool, world
@@ -175,7 +175,7 @@ def test_pods_of_one_kind_are_told_the_same() -> None:
 @pytest.mark.parametrize(
     ("one", "code", "words"),
     [
-        (machine(phase=Phase.INTENDED), Reason.STARTING, "intended, for its pool's minimum"),
+        (machine(phase=Phase.INTENDED), Reason.STARTING, "intended, for no pod in particular"),
         (machine(phase=Phase.BOOTING, pods=("a/b", "c/d")), Reason.STARTING, "booting, for a/b, c/d"),
         (machine(phase=Phase.DRAINING), Reason.DRAINING, "drained"),
         (machine(phase=Phase.DELETING), Reason.DELETING, "deleted"),
@@ -193,6 +193,21 @@ def test_every_machine_is_explained_by_its_phase(one: Machine, code: Reason, wor
     told = plan(world(machines=(one,))).machines[one.name]
     assert told.code is code
     assert words in told.message
+
+
+@pytest.mark.parametrize(
+    ("least", "free", "words"),
+    [
+        (1, 0, "booting, for its pool's minimum"),
+        (0, 1, "booting, for its pool's headroom"),
+        (1, 1, "booting, for its pool's minimum or headroom"),
+        (0, 0, "booting, for no pod in particular"),
+    ],
+)
+def test_a_machine_on_its_way_for_no_pod_is_told_what_asks_for_it(least: int, free: int, words: str) -> None:
+    one = machine(phase=Phase.BOOTING)
+    rules = policy(pool(min=least), headroom=(Headroom(pool="a100", gpus=free), Headroom(pool="b", gpus=1)))
+    assert plan(world(policy=rules, machines=(one,))).machines[one.name].message == words
 
 
 @pytest.mark.parametrize(

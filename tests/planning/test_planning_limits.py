@@ -9,7 +9,7 @@ import pytest
 
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan
-from controller.domain.policy import Headroom, Limits
+from controller.domain.policy import Headroom, Limits, NamespaceLimit
 from controller.domain.reason import Reason
 from controller.planning.budget import month_ends
 from controller.planning.planner import plan
@@ -168,6 +168,38 @@ def test_the_most_urgent_pods_are_placed_where_not_all_can_be() -> None:
 
 def test_a_minimum_does_not_override_a_limit() -> None:
     assert bought(plan(world(policy=policy(pool(min=3), limits=Limits(machines=2))))) == 2
+
+
+@pytest.mark.parametrize(
+    ("of_pool", "more"),
+    [
+        ({}, {"limits": Limits(gpus=1)}),
+        ({"max_gpus_total": 1}, {}),
+        ({}, {"namespaces": {"default": NamespaceLimit(gpus=1)}}),
+    ],
+)
+def test_a_machine_without_gpus_is_bought_though_more_gpus_are_there_than_allowed(
+    of_pool: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """It was told that a machine with 0 GPUs is too much."""
+    cpu = kind("CPU.8V.32G", 0, 8, 32, "0.08", "")
+    either = {"instance_types": (A2.name, cpu.name), "min_gpu_memory_gb": 0}
+    slots = pool(resources={"example.com/slot": 4}, **either, **of_pool)
+    there = machine(of=A2)
+    runs = pod("runs", 2, node=there.name, requests={"example.com/slot": 4})
+    pods = (runs, pod("slot", 0, requests={"example.com/slot": 1}), pod("gpu"))
+    decided = plan(
+        world(
+            policy=policy(slots, **more),
+            offers=offers(A2, cpu),
+            machines=(there,),
+            nodes=(node(there.name, 2),),
+            pods=pods,
+        )
+    )
+    assert decided.pods["default/slot"].code is Reason.LAUNCHING
+    assert decided.pods["default/gpu"].code in (Reason.LIMIT_GPUS, Reason.LIMIT_NAMESPACE)
+    assert bought(decided) == 1
 
 
 def test_a_machine_of_less_gpus_leaves_the_rest_of_the_limit_to_others() -> None:
