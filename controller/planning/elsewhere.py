@@ -92,14 +92,10 @@ class Elsewhere:
         return None
 
     def _place(self, ask: Ask, without: int) -> int | None:
-        """A node that takes the pod at once, and would still once the Nodes that leave are gone."""
-        board, among = self._board, self._open & ~without
-        if any(not rule.spread.honors_taints for rule in board.profiles[ask.profile].spreads):
-            # While it is drained its Node is one more domain to spread over, and an empty one.
-            board.there = self._nodes
-            among = board.candidates(ask, among, THERE)
-        board.there = self._nodes & ~(self._gone | without)
-        return board.first(ask, among, THERE)
+        """A node that takes the pod, once the Nodes that leave are gone: until then they may be domains to spread over, which
+        is for minutes, and no reason to pay for a machine for ever."""
+        self._board.there = self._nodes & ~(self._gone | without)
+        return self._board.first(ask, self._open & ~without, THERE)
 
 
 def ready_board(snapshot: Snapshot, rooms: Sequence[Room], pods: Sequence[Pod]) -> tuple[Board, list[Ask]]:

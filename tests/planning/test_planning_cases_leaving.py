@@ -150,6 +150,9 @@ def web(name: str = "web", at: str = NAME, **rules: Any) -> Pod:
 APART: dict[str, Any] = {"anti_affinity": (PodTerm(topology_key=HOST, selector=Selector({"app": "web"})),)}
 NEAR: dict[str, Any] = {"affinity": (PodTerm(topology_key=HOST, selector=Selector({"app": "db"})),)}
 EVENLY: dict[str, Any] = {"spreads": (Spread(topology_key=ZONE, selector=Selector({"app": "web"})),)}
+BROADLY: dict[str, Any] = {
+    "spreads": (Spread(topology_key=ZONE, selector=Selector({"app": "web"}), min_domains=2),)
+}
 PORT: dict[str, Any] = {"host_ports": (HostPort(80),)}
 DISK: dict[str, Any] = {"volumes": (PodVolume(claim="data"),)}
 
@@ -164,8 +167,10 @@ DISK: dict[str, Any] = {"volumes": (PodVolume(claim="data"),)}
         ((web(**PORT), web("there", "other")), "FIN-01", True),
         ((web(**NEAR), pod("db", 0, node=NAME, owner_kind="ReplicaSet", labels={"app": "db"})), "FIN-01", False),
         ((web(**NEAR), pod("db", 0, node="other", labels={"app": "db"})), "FIN-01", True),
-        ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-02", False),
+        # Its Node, while it is drained, is a place to spread over for minutes only.
+        ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-02", True),
         ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-01", True),
+        ((web(**BROADLY), web("there", "other")), "FIN-02", False),
         ((web(**DISK),), "FIN-02", False),
         ((web(**DISK),), "FIN-01", True),
     ],
