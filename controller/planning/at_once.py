@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.domain.plan import Explanation
-from controller.domain.reason import Reason
 from controller.domain.resources import GPU
 from controller.planning.bargains import MOST, bargain
 from controller.planning.board import Board
@@ -21,22 +20,8 @@ from controller.planning.limits import Tally
 from controller.planning.own import is_own
 from controller.planning.packing import Packer, Packing
 from controller.planning.shop import PRECISION, Shop
+from controller.planning.turns import limited
 from controller.planning.workshop import bits
-
-_LIMITS = frozenset(
-    (
-        Reason.LIMIT_GPUS,
-        Reason.LIMIT_MACHINES,
-        Reason.LIMIT_PRICE,
-        Reason.LIMIT_BUDGET,
-        Reason.LIMIT_CORES,
-        Reason.LIMIT_MEMORY,
-        Reason.LIMIT_NAMESPACE,
-        Reason.LIMIT_RATE,
-        Reason.LIMIT_SCRIPTS,
-    )
-)
-
 
 _AMOUNTS = (GPU, "cpu", "memory")
 _ROUNDING = 1 + 1e-9
@@ -72,7 +57,7 @@ def at_once(
     """
     if len(left) > MOST or any(ask.gang is not None for ask in left):
         return None
-    if not any(why is not None and why.code in _LIMITS for why in packing.unplaced.values()):
+    if not limited(packing):
         return None
     never = {key for key, why in packing.unplaced.items() if why is None}
     pods = [ask for ask in left if ask.pod.key not in never]

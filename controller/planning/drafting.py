@@ -7,11 +7,12 @@ lacks are room for pods; where they would stand in the way of pods, or cost more
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from controller.domain import names
+from controller.domain.kube import Pod
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.reason import Reason
 from controller.planning import together
@@ -19,6 +20,7 @@ from controller.planning.at_once import at_once
 from controller.planning.bargains import bargain
 from controller.planning.board import Board
 from controller.planning.choice import Candidate, candidates
+from controller.planning.companions import Companions
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.demand import Demand, gather
 from controller.planning.device_claims import Claims, with_devices
@@ -168,10 +170,8 @@ def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = 
             continue
         if not broken:
             if made.packer.goals:
-                cheaper = bargain(made.packing, made.packer, made.tally, made.board, made.left)
-                made.packing = cheaper or made.packing
-            more = at_once(made.packing, made.packer, made.tally, made.board, made.left)
-            made.packing = more or made.packing
+                _better(made, bargain(made.packing, made.packer, made.tally, made.board, made.left), failed)
+            _better(made, at_once(made.packing, made.packer, made.tally, made.board, made.left), failed)
             if first is not None:
                 _fill_up(made)
             return made
@@ -286,6 +286,12 @@ def _fill_up(made: Draft) -> None:
     made.minimum.extend(rest)
 
 
+def _better(made: Draft, packing: Packing | None, failed: Mapping[str, Explanation]) -> None:
+    """Take this packing, unless members of gangs that ask for no GPU would have a place with the first one only."""
+    if packing is not None and not _incomplete(replace(made, packing=packing, short=set()), failed):
+        made.packing = packing
+
+
 def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Explanation]:
     """Gangs of which fewer pods got a place than are of use, the most urgent first, with the first thing that is missing."""
     of_pod = made.found.gangs
@@ -304,8 +310,13 @@ def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Exp
         if gang.key not in why and key not in placed and key in made.told:
             why[gang.key] = made.told[key]
     found = {}
+    declared = made.snapshot.policy.wanted_resources
+    companions = Companions(gangs.values(), made.sites, made.packing, declared)
     for gang in gangs.values():
         if count[gang.key] >= min(gang.needed, waiting[gang.key]):
+            lacking = companions.lacking(gang)
+            if count[gang.key] < gang.needed + len(lacking) - gang.spare:
+                found[gang.key] = _nothing_beside(gang, lacking)
             continue
         first = why.get(gang.key)
         if first is not None:
@@ -317,7 +328,17 @@ def _incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Exp
             + (", all in one location" if gang.one_location else "")
             + (f"; the next: {_for_a_gang(made, first)}" if first is not None else ""),
         )
+    made.placing.needed = companions.needed | made.placing.needed
     return found
+
+
+def _nothing_beside(gang: Gang, lacking: Sequence[Pod]) -> Explanation:
+    several = f", as {len(lacking) - 1} more do" if len(lacking) > 1 else ""
+    return Explanation(
+        Reason.GANG_INCOMPLETE,
+        f"{gang.name} cannot start without pod {lacking[0].key}, which asks for no GPU{several}: no node that is there or "
+        "on its way has room for it, nor has a machine that the others would get",
+    )
 
 
 def _for_a_gang(made: Draft, why: Explanation) -> str:

@@ -34,12 +34,17 @@ _KINDS = {
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True):
-    """What packing must know of one gang: of its waiting pods at least `needed` get a place, or none does."""
+    """What packing must know of one gang: of its waiting pods at least `needed` get a place, or none does.
+
+    One more of them for each of those beside that has none, beyond those that may lack one.
+    """
 
     key: str  # unique and stable
     name: str  # for people: `PodGroup default/llm`
     size: int = 0  # pods that must run at once, those that run already among them; 0: nobody says
     needed: int = 0  # of those that wait
+    beside: tuple[Pod, ...] = ()  # who waits, too, and asks for nothing that we could buy
+    spare: int = 0  # so many of these may lack a place
     one_location: bool = False
     location: str | None = (
         None  # where its running members are, if it must be one and they are in one; "": at home

@@ -26,6 +26,7 @@ from controller.planning.judging import Judge
 from controller.planning.limits import Tally
 from controller.planning.room import Room
 from controller.planning.shop import shop_of
+from controller.planning.turns import Turns, limited
 from controller.planning.workshop import Packing, bits
 
 _SMALL = 0.7  # of the mean, and less: pods that fill what others leave
@@ -80,7 +81,7 @@ class Packer:
         self, pods: Sequence[Ask], tally: Tally, board: Board, seated: Mapping[str, int] | None = None
     ) -> Packing:
         """The board must hold what is there already; it is left as it was."""
-        pods = in_packing_order(pods, board)
+        given, pods = pods, in_packing_order(pods, board)
         self._seated = seated or {}
         best = self._try(pods, tally, board, 0)
         bound = any(why is not None for why in best.unplaced.values())
@@ -95,11 +96,43 @@ class Packer:
         ways = [(least, False) for least in sizes if least != smallest]
         if self.costs is not None and len(pods) <= _FEW and sizes[-1:] > [0]:
             ways.append((0, True))
+        way = (0, False)
         for least, grow in ways:
             other = self._try(pods, tally, board, least, grow=grow)
             if self.judge.beats(other, best, pods):
-                best = other
-        return best
+                best, way = other, (least, grow)
+        return self._in_turn(best, given, pods, tally, board, *way) if limited(best) else best
+
+    def _in_turn(
+        self,
+        best: Packing,
+        given: Sequence[Ask],
+        pods: Sequence[Ask],
+        tally: Tally,
+        board: Board,
+        least: int,
+        grow: bool,
+    ) -> Packing:
+        """As many pods, where some have a place whose turn it was not. Who is served then is packed in packing order again.
+
+        Very many pods are tried in packing order at once, those first whose turn it is, as that is much faster.
+        """
+        turns = Turns(given, self._snapshot.policy.wanted_resources)
+        if not turns.passed(best):
+            return best
+        lines = [turns.line, turns.behind(pods, turns.beyond(best))]
+        many = len(pods) > _MANY
+        for line in reversed(lines) if many else lines:
+            fair = self._try(line, tally, board, least, grow=grow)
+            if turns.fairer(fair, best):
+                break
+        else:
+            return best
+        if many:
+            return fair
+        tidy = self._try(turns.behind(pods, fair.unplaced), tally, board, least, grow=grow)
+        better = tidy.unplaced.keys() <= fair.unplaced.keys() and self.judge.beats(tidy, fair, pods)
+        return tidy if better else fair
 
     def _try(
         self, pods: Sequence[Ask], tally: Tally, board: Board, least: int, *, grow: bool = False

@@ -27,6 +27,9 @@ _ZONE_KEYS = (
     "failure-domain.beta.kubernetes.io/region",
 )
 
+# Preferences that count, the heaviest; and how many sums of their weights are told apart.
+_WISHES, _LEVELS = 16, 16
+
 # Old volumes have the keys of long ago, and nodes without these are asked for what they are called now.
 _LATER_KEYS = dict(zip(_ZONE_KEYS[2:], _ZONE_KEYS[:2], strict=True))
 
@@ -168,15 +171,22 @@ class Profiles:
         return found
 
     def _wish(self, profile: Profile) -> None:
+        """Each set holds the one before it, with what meets preferences of less weight in all."""
         shape = profile.shape
-        terms = sorted(shape.preferred_terms, key=lambda term: -term.weight)
-        for looks, wishes in ((self.looks, profile.wishes), (self.offers, profile.offer_wishes)):
+        terms = sorted(shape.preferred_terms, key=lambda term: -term.weight)[:_WISHES]
+        nodes, offers = profile.nodes | profile.later, profile.sold
+        for looks, wishes, open_to_it in (
+            (self.looks, profile.wishes, nodes),
+            (self.offers, profile.offer_wishes, offers),
+        ):
             untainted = looks.tolerated(shape.tolerations, soft=True)
-            met = untainted
-            for term in terms:
-                met &= looks.term(term.term)
-                wishes.append(met)
-            wishes.reverse()
+            if terms:
+                preferred = [(term.weight, looks.term(term.term)) for term in terms]
+                of_weight = _by_weight(untainted & open_to_it, preferred)
+                wanted = 0
+                for weight in sorted((total for total in of_weight if total), reverse=True)[:_LEVELS]:
+                    wanted |= of_weight[weight]
+                    wishes.append(wanted)
             if untainted != looks.everywhere or terms:
                 wishes.append(untainted)
 
@@ -245,6 +255,20 @@ class Profiles:
             known = self._censuses[text] = self._new_census(key, None, None, -1)
             self._owned.append((who, known))
         return known
+
+
+def _by_weight(places: int, terms: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The places by the sum of the weights of the terms that they meet, as the scheduler's score has it."""
+    found = {0: places}
+    for weight, meeting in terms:
+        now: dict[int, int] = {}
+        for total, some in found.items():
+            if met := some & meeting:
+                now[total + weight] = now.get(total + weight, 0) | met
+            if missed := some & ~meeting:
+                now[total] = now.get(total, 0) | missed
+        found = now
+    return found
 
 
 def clash(mine: HostPort, theirs: HostPort) -> bool:

@@ -42,23 +42,24 @@ def assemble(
             told |= {pod.key: why for pod in waiting}
             continue
         others = _others(gang, waiting, told)
+        needed = gang.size - len(others) if gang.strict and gang.size else len(waiting)
         planned = Gang(
             key=gang.key,
             name=gang.name,
             size=gang.size,
-            needed=min(len(waiting), max(0, gang.size - others))
-            if gang.strict and gang.size
-            else len(waiting),
+            needed=min(len(waiting), max(0, needed)),
+            beside=tuple(pod for pod in others if not (pod.node or pod.nominated or pod.finished)),
+            spare=max(0, -needed),
             one_location=gang.one_location,
             location=located(gang, nodes, bought) if gang.one_location else None,
         )
         gangs |= {pod.key: planned for pod in waiting}
 
 
-def _others(gang: Members, waiting: Collection[Pod], told: Mapping[str, Explanation]) -> int:
+def _others(gang: Members, waiting: Collection[Pod], told: Mapping[str, Explanation]) -> list[Pod]:
     """Members that run, are being placed, or ask for nothing that we could buy."""
     out = {pod.key for pod in waiting} | {pod.key for pod in _held(gang, told)}
-    return sum(pod.key not in out for pod in gang.there)
+    return [pod for pod in gang.there if pod.key not in out]
 
 
 def _held(gang: Members, told: Mapping[str, Explanation]) -> list[Pod]:
@@ -82,7 +83,7 @@ def _not_now(
         return Explanation(
             Reason.WAITS_FOR_SIBLINGS, f"a pod of {gang.name} asked to grow older; they are planned together"
         )
-    there = len(waiting) + _others(gang, waiting, told)
+    there = len(waiting) + len(_others(gang, waiting, told))
     if there >= gang.size:
         return None
     until = gang.first + snapshot.policy.deadlines.job_wait

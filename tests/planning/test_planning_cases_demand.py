@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.domain.kube import PodDeviceClaim, PodGroup
+from controller.domain.kube import PodDeviceClaim, PodGroup, Taint
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Refusal, Retire, Snapshot
 from controller.domain.policy import Limits
@@ -251,6 +251,37 @@ def test_case_34_a_set_that_cannot_be_completed_buys_nothing_and_the_others_go_o
         assert why.code is Reason.GANG_INCOMPLETE
         assert "PodGroup default/llm needs a place for 3 more pods at once" in why.message
         assert words in why.message
+
+
+@pytest.mark.parametrize(
+    ("driver", "there", "launches"),
+    [
+        ({}, (), 2),
+        ({"requests": {"cpu": 500_000}}, (), 0),
+        ({"node_selector": {"no": "such"}}, (), 0),
+        ({"node_selector": {"no": "such"}, "node": "cpu"}, (), 2),
+        ({"requests": {"cpu": 22_000}}, (), 0),
+        ({"requests": {"cpu": 22_000}}, (node("cpu", 0),), 2),
+        ({"requests": {"cpu": 22_000}}, (node("cpu", 0, unschedulable=True),), 0),
+        ({"requests": {"cpu": 22_000}}, (node("cpu", 0, ready=False, ready_since=NOW - 3000),), 0),
+        (
+            {"requests": {"cpu": 22_000}},
+            (node("cpu", 0, taints=(Taint("theirs", effect="NoSchedule"),)),),
+            0,
+        ),
+    ],
+)
+def test_case_34_a_member_without_gpu_that_fits_nowhere_keeps_its_gang_from_being_bought_for(
+    driver: dict[str, Any], there: tuple[Any, ...], launches: int
+) -> None:
+    pods = (member(0, gpus=0, **driver), member(1), member(2))
+    decided = plan(world(offers=offers(A1), nodes=there, pods=(*pods, pod()), pod_groups=(LLM,)))
+    assert len(bought(decided)) == launches + 1
+    assert decided.pods[WAITING].code is Reason.LAUNCHING
+    expected = Reason.LAUNCHING if launches else Reason.GANG_INCOMPLETE
+    assert {decided.pods[one.key].code for one in pods[1:]} == {expected}
+    if not launches:
+        assert "cannot start without pod default/m0" in decided.pods["default/m1"].message
 
 
 def test_case_34_of_a_gang_whose_minimum_fits_the_rest_is_bought_as_far_as_limits_go() -> None:

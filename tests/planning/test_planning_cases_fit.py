@@ -116,6 +116,59 @@ def test_case_20_preferences_give_way_and_prefer_no_schedule_gives_way_last() ->
     assert [a.pool for a in launches(world(policy=policy(pools[0]), pods=(pod(),)))] == ["a"]
 
 
+def prefers(*weights: tuple[int, str]) -> dict[str, Any]:
+    """Each a weight and the locations that it is for, with blanks between."""
+    return {
+        "preferred_terms": tuple(
+            PreferredTerm(weight, NodeTerm((Requirement(ZONE, "In", tuple(zones.split())),)))
+            for weight, zones in weights
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("weights", "sold", "expected"),
+    [
+        (((100, "FIN-03"), (50, "FIN-02")), "FIN-01 FIN-02 FIN-03", "FIN-03"),
+        (((50, "FIN-02"), (100, "FIN-03")), "FIN-01 FIN-02 FIN-03", "FIN-03"),
+        (((100, "FIN-03"), (50, "FIN-02")), "FIN-01 FIN-02", "FIN-02"),
+        (((100, "ICE-01"), (50, "FIN-03"), (20, "FIN-02")), "FIN-01 FIN-02", "FIN-02"),
+        (((100, "ICE-01"), (50, "FIN-03")), "FIN-01 FIN-02", "FIN-01"),
+        (((60, "FIN-03"), (40, "FIN-02"), (30, "FIN-02")), "FIN-01 FIN-02 FIN-03", "FIN-02"),
+        (((60, "FIN-03"), (40, "FIN-02"), (20, "FIN-02")), "FIN-02 FIN-01 FIN-03", "FIN-02"),
+        (((60, "FIN-02 FIN-03"), (10, "FIN-03 FIN-01")), "FIN-01 FIN-02 FIN-03", "FIN-03"),
+        (((60, "FIN-02 FIN-03"), (10, "FIN-01")), "FIN-01 FIN-03", "FIN-03"),
+        ((*((100 - n, f"ICE-{n}") for n in range(12)), (1, "FIN-02")), "FIN-01 FIN-02", "FIN-02"),
+    ],
+)
+def test_case_20_of_several_preferences_those_count_that_can_be_met_by_the_sum_of_their_weights(
+    weights: tuple[tuple[int, str], ...], sold: str, expected: str
+) -> None:
+    zones = tuple(sold.split())
+    there = offers(A1, locations=zones)
+    gone = offers(A1, locations=tuple({"FIN-03", "ICE-01"} - set(zones)), available=False)
+    asking = pod(**prefers(*weights))
+    assert places(world(offers=there + gone, pods=(asking,))) == {expected: 1}
+    nodes = tuple(placed(f"n{number}", zone) for number, zone in enumerate(zones))
+    decided = plan(world(nodes=nodes, pods=(asking,)))
+    name = next(node.name for node in nodes if node.labels[ZONE] == expected)
+    assert f"node {name} has room" in decided.pods["default/train"].message
+
+
+def test_case_20_a_pod_goes_where_the_scheduler_puts_it_and_leaves_the_other_node_to_who_needs_it() -> None:
+    nodes = (placed("a", "FIN-01", 1), placed("b", "FIN-02", 1))
+    first = pod("p1", requests={"cpu": 2000}, **prefers((100, "FIN-03"), (50, "FIN-02")))
+    snapshot = world(nodes=nodes, pods=(first, pod("p2", node_selector={ZONE: "FIN-01"})))
+    assert launches(snapshot) == []
+
+
+def test_case_20_no_sum_of_preferences_outweighs_prefer_no_schedule() -> None:
+    soft = (Taint("slow", effect="PreferNoSchedule"),)
+    nodes = (placed("a", "FIN-01"), placed("b", "FIN-02", taints=soft))
+    decided = plan(world(nodes=nodes, pods=(pod(**prefers((100, "FIN-02"), (50, "FIN-02"))),)))
+    assert "node a has room" in decided.pods["default/train"].message
+
+
 @pytest.mark.parametrize(
     ("ports", "fits"),
     [

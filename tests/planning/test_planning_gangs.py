@@ -21,7 +21,7 @@ from controller.planning.device_claims import Claims
 from controller.planning.packing import Packer
 from controller.planning.picture import in_order
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
 
 OURS = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "3"}
 COSCHEDULING = {"labels": {"scheduling.x-k8s.io/pod-group": "llm"}}
@@ -188,6 +188,60 @@ def test_members_without_gpus_and_members_with_a_place_by_preemption_count() -> 
     pods = (master, placed, *members(COSCHEDULING, 1))
     decided = plan(world(offers=offers(A1), pods=pods, pod_groups=(group("coscheduling"),)))
     assert [launch.pods for launch in bought(decided)] == [("default/m0",)]
+
+
+@pytest.mark.parametrize(
+    ("drivers", "workers", "launches"), [(1, 2, 2), (1, 1, 0), (2, 2, 2), (2, 1, 0), (3, 1, 0)]
+)
+def test_a_gang_goes_on_without_members_that_fit_nowhere_if_enough_others_get_a_place(
+    drivers: int, workers: int, launches: int
+) -> None:
+    nowhere = tuple(pod(f"d{n}", 0, requests={"cpu": 500_000}, **COSCHEDULING) for n in range(drivers))
+    snapshot = world(
+        offers=offers(A1),
+        pods=(*nowhere, *members(COSCHEDULING, workers)),
+        pod_groups=(group("coscheduling", 2),),
+    )
+    assert len(bought(plan(snapshot))) == launches
+
+
+@pytest.mark.parametrize(("cpu", "launches"), [(9_000, 1), (11_000, 0)])
+def test_members_without_gpus_are_given_a_place_each(cpu: int, launches: int) -> None:
+    drivers = tuple(pod(f"d{n}", 0, requests={"cpu": cpu}, **COSCHEDULING) for n in range(2))
+    snapshot = world(
+        offers=offers(A1),
+        nodes=(node("theirs", 0, cpu=11),),
+        pods=(*drivers, *members(COSCHEDULING, 1, requests={"cpu": 12_000})),
+        pod_groups=(group("coscheduling"),),
+    )
+    assert len(bought(plan(snapshot))) == launches
+
+
+def test_two_gangs_do_not_count_on_the_same_place_for_members_without_gpus() -> None:
+    pods = [
+        pod(f"{name}-{n}", n, labels={"scheduling.x-k8s.io/pod-group": name}, requests={"cpu": 20_000})
+        for name in ("a", "b")
+        for n in range(2)
+    ]
+    groups = tuple(replace(group("coscheduling", 2), name=name) for name in ("a", "b"))
+    decided = plan(world(offers=offers(A1), nodes=(node("theirs", 0),), pods=tuple(pods), pod_groups=groups))
+    assert [launch.pods for launch in bought(decided)] == [("default/a-1",)]
+    assert decided.pods["default/b-1"].code is Reason.GANG_INCOMPLETE
+
+
+def test_a_machine_on_its_way_or_freed_soon_is_room_for_a_member_without_gpu() -> None:
+    driver = pod("driver", 0, requests={"cpu": 21_000}, **COSCHEDULING)
+    pods = (driver, *members(COSCHEDULING, 1, requests={"cpu": 20_000}))
+    groups = (group("coscheduling", 2),)
+    assert bought(plan(world(offers=offers(A1), pods=pods, pod_groups=groups))) == []
+    coming = machine(of=A2, phase=Phase.BOOTING, pods=("default/m0",))
+    assert (
+        plan(world(machines=(coming,), pods=pods, pod_groups=groups)).pods["default/m0"].code
+        is Reason.ON_THE_WAY
+    )
+    going = pod("going", 0, node="theirs", requests={"cpu": 21_000}, deleting_at=NOW + 30)
+    freed = world(offers=offers(A1), nodes=(node("theirs", 0),), pods=(*pods, going), pod_groups=groups)
+    assert len(bought(plan(freed))) == 1
 
 
 @pytest.mark.parametrize(

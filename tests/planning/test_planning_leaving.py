@@ -472,3 +472,15 @@ def test_a_held_claim_for_devices_counts_as_busy_unless_it_only_watches(
     assert decided.machines[NAME].code is (Reason.IN_USE if busy else Reason.IDLE)
     marked = [a for a in decided.actions if isinstance(a, MarkIdle) and a.since is None]
     assert bool(marked) is busy
+
+
+@pytest.mark.parametrize(("cpu", "expected"), [(20_000, Reason.NEEDED), (4_000, Reason.IDLE)])
+def test_an_idle_machine_stays_for_a_member_without_gpu_of_a_gang_that_gets_no_other_room_for_it(
+    cpu: int, expected: Reason
+) -> None:
+    marks = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "2"}
+    driver = pod("driver", 0, requests={"cpu": cpu}, annotations=marks)
+    worker = pod("worker", 2, requests={"cpu": 30_000}, annotations=marks)
+    snapshot = idle(driver, worker, offers=offers(A2))
+    assert why(snapshot) is expected
+    assert [a.pods for a in plan(snapshot).actions if isinstance(a, Launch)] == [("default/worker",)]
