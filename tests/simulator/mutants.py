@@ -128,6 +128,8 @@ MUTANTS = [
         "outcome = await self._cloud.delete_script(script_id)\n", "return\n", (PLAIN,), "tests/fleet/test_fleet_scripts.py"),
     Mutant("idle machines stay", "controller.planning.scale_down",
         "found.ripe.append((machine, since, _why(snapshot, machine, since, old)))", "told[machine.name] = _why(snapshot, machine, since, old)", (PLAIN,)),
+    Mutant("a machine that is deleted slowly keeps the idle ones beside it", "controller.planning.disruption",
+        "return moment is not None and now >= moment", "return False", (PLAIN,), "tests/planning/test_planning_leaving.py"),
     Mutant("a machine that vanished is waited for", "controller.fleet.life",
         "return failed(machine, Reason.VANISHED, now)", "return machine", (HAND,)),
     Mutant("GPUs that never come are waited for", "controller.fleet.life",
