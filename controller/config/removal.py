@@ -68,7 +68,7 @@ class Budgets(Section):
 class Disruption(Section):
     budget: Share = Field(
         "20%",
-        description="Machines removed at once, a share (rounded up) or a count; a fifth, so that a mistake stays small. Machines whose Node is not Ready count as if they were being removed.",
+        description="Machines removed at once, a share (rounded up) or a count; a fifth, so that a mistake stays small. Machines whose Node is not Ready count as if they were being removed. One whose delete the cloud accepted ten minutes ago or more counts no longer.",
     )
     budgets: Budgets = Field(
         default_factory=Budgets,

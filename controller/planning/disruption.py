@@ -3,6 +3,7 @@
 A machine whose Node is not Ready, or is being deleted, is lost to its work already, so it counts like one that
 is being removed: more may follow it. One that is lost for good counts no more, or idle machines beside it would be
 paid for as long as nobody mends it: one that failed, that the cloud says is off, or whose Node is silent for long.
+Nor does one whose delete the cloud accepted long ago: how long it takes to end is nothing that waiting would mend.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from controller.domain.reason import Reason
 from controller.domain.windows import change_after, open_at
 from controller.planning.lost import is_for_good
 
+# A delete takes seconds to minutes; in that time a mistake would show before more machines follow.
+_DELETED_FOR = 600.0
 REASONS = (Reason.IDLE, Reason.EXPIRED, Reason.DRIFTED, Reason.CONSOLIDATION)
 
 
@@ -37,7 +40,7 @@ class Allowance:
         self._leaving = [
             m.reason.value if m.reason is not None and m.reason in REASONS else ""
             for m in alive
-            if m.phase.leaving and not m.failed
+            if m.phase.leaving and not m.failed and not _is_past(counts_until(snapshot, m), snapshot.now)
         ]
         self._lost = {
             m.name
@@ -70,6 +73,18 @@ class Allowance:
         self._lost.discard(machine)
 
 
+def counts_until(snapshot: Snapshot, machine: Machine) -> float | None:
+    """When one whose delete was accepted stops counting. One that does not end is asked for again, and that is accepted
+    again, so its drain bounds it, too: by the end of its grace it was deleted, or is not leaving any more.
+    """
+    if not (machine.phase.leaving and machine.delete_at):
+        return None
+    since = machine.delete_at
+    if machine.drain_at:
+        since = min(since, machine.drain_at + snapshot.policy.deadlines.eviction_grace)
+    return since + _DELETED_FOR
+
+
 def closed(snapshot: Snapshot) -> Explanation | None:
     """Why nothing is removed at this hour."""
     policy = snapshot.policy
@@ -82,6 +97,10 @@ def closed(snapshot: Snapshot) -> Explanation | None:
 
 def hours_change(snapshot: Snapshot) -> float | None:
     return change_after((*snapshot.policy.windows, *snapshot.policy.not_during), snapshot.now)
+
+
+def _is_past(moment: float | None, now: float) -> bool:
+    return moment is not None and now >= moment
 
 
 def _is_lost(machine: Machine, nodes: Mapping[str, Node]) -> bool:

@@ -1,6 +1,6 @@
 """Limits are never exceeded: a tally of what exists, asked before each machine is added to it.
 
-Everything that costs money counts, also machines that are failing or leaving.
+Everything that costs money counts, also machines that are failing or leaving, until their end is proven.
 """
 
 from __future__ import annotations

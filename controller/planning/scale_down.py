@@ -23,7 +23,7 @@ from controller.planning.ageing import expires_at, kept_without_pool, outdated
 from controller.planning.budget import drains_idle
 from controller.planning.choice import clock
 from controller.planning.demand import LOOKED_AT_WITHIN
-from controller.planning.disruption import Allowance, closed, hours_change
+from controller.planning.disruption import Allowance, closed, counts_until, hours_change
 from controller.planning.early import kept_for
 from controller.planning.elsewhere import Elsewhere
 from controller.planning.protection import blockers, in_use, paused
@@ -102,6 +102,8 @@ def decide(
         node = node_of(machine, nodes)
         pods = bound.get(machine.name, [])
         if machine.phase is not Phase.READY:
+            if (change := counts_until(snapshot, machine)) is not None and change > snapshot.now:
+                found.wake.append(change)
             continue
         if (change := lost.changes_at(snapshot, machine, node)) is not None:
             found.wake.append(change)

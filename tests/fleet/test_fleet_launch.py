@@ -353,6 +353,18 @@ async def test_a_second_instance_is_not_removed_while_work_runs_under_the_shared
     assert "i-2" in controller.fleet.reports
 
 
+async def test_a_second_instance_is_not_removed_when_the_first_is_gone_by_now() -> None:
+    """It is the only one then, and the list that showed both is old."""
+    world = World(cooldown=1e6)
+    controller = await bought(world)
+    world.account.order(world.account.orders[0])
+    controller.hands.on_call["instance"] = lambda _: world.account.end("i-1")
+    await controller.look(decide=False)
+    await world.time.settle()
+    assert [instance.id for instance in world.account.alive()] == ["i-2"]
+    assert not controller.hands.did("delete")
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_second_instance_counts_against_limits_for_as_long_as_it_is_there(leaves: bool) -> None:
     """It costs as much as the first, also while work under the shared name keeps it, or the first one goes."""

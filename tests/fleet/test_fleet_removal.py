@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -660,6 +661,22 @@ async def test_a_leader_that_lost_its_lease_changes_nothing_more(verb: str) -> N
         "get_node",
     }
     assert later <= allowed
+
+
+async def test_no_other_pod_is_asked_to_leave_when_the_lease_is_lost_while_the_first_one_is() -> None:
+    world, controller, machine = await ready()
+    for name in ("web-1", "web-2"):
+        pod = make_pod(name, world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+        world.town.pods[pod.key] = pod
+    gate = controller.hands.gates["evict"] = asyncio.Event()
+    controller.fleet.retire(machine.name, Reason.IDLE, "idle")
+    await world.time.advance(10)
+    assert controller.hands.did("evict") == [("evict", "default/web-1")]
+    controller.leads = False
+    gate.set()
+    await world.time.advance(60)
+    assert list(world.town.pods) == ["default/web-2"]
+    assert controller.hands.did("evict") == [("evict", "default/web-1")]
 
 
 @pytest.mark.parametrize("verb", ["instance", "volumes", "list_pods_on", "get_node"])

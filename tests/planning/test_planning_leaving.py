@@ -398,6 +398,33 @@ def test_what_is_on_its_way_out_counts_for_its_reason_and_for_any_if_nobody_know
     assert len(gone(plan(replace(snapshot, machines=(*snapshot.machines, leaving))))) == going
 
 
+DELETED: dict[str, Any] = {"phase": Phase.DELETING, "reason": Reason.IDLE}
+
+
+@pytest.mark.parametrize(
+    ("of", "going", "until"),
+    [
+        ({"phase": Phase.DRAINING, "drain_at": NOW - DAY}, 0, None),  # held up: its end is not asked for yet
+        ({"drain_at": NOW - DAY}, 0, None),
+        ({"drain_at": NOW - 20, "delete_at": NOW - 10}, 0, NOW - 10 + 600),
+        ({"drain_at": NOW - 620, "delete_at": NOW - 599}, 0, NOW + 1),
+        ({"drain_at": NOW - 620, "delete_at": NOW - 600}, 1, None),
+        ({"delete_at": NOW - DAY}, 1, None),
+        # It does not end and is asked for again each minute.
+        ({"drain_at": NOW - 1199, "delete_at": NOW - 10}, 0, NOW + 1),
+        ({"drain_at": NOW - 1200, "delete_at": NOW - 10}, 1, None),
+    ],
+)
+def test_a_machine_that_the_cloud_deletes_slowly_keeps_the_others_for_minutes_only(
+    of: dict[str, Any], going: int, until: float | None
+) -> None:
+    snapshot = fleet(*((letter, A1, 700.0) for letter in "abc"), policy=policy(disruption_budget="20%"))
+    slow = machine("home-a100-zzzzzzzzzz", **DELETED | of)
+    decided = plan(replace(snapshot, machines=(*snapshot.machines, slow)))
+    assert len(gone(decided)) == going
+    assert decided.wake_at == until
+
+
 def test_a_lost_node_that_takes_up_the_budget_is_named() -> None:
     decided = plan(budgeted("1", {}, lost=1))
     assert "home-a100-uuuuuuuuuu is not Ready" in decided.machines[NAME].message

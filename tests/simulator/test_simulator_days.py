@@ -39,6 +39,36 @@ def test_harsh_hours_violate_nothing(seed: int) -> None:
     assert result["pods_run"] == result["pods"]
 
 
+TIGHT = {"pools": [{"name": "all", "min_gpu_memory_gb": 1, "market": "on_demand_only", "max": 4}]}
+
+
+@pytest.mark.parametrize(
+    ("seed", "hours"),
+    [(37, 4.0), pytest.param(7, 24.0, marks=pytest.mark.life), pytest.param(8, 24.0, marks=pytest.mark.life)],
+)
+def test_harsh_days_in_a_tight_pool_violate_nothing(seed: int, hours: float) -> None:
+    assert Day(seed=seed, hours=hours, faults="harsh", settings=TIGHT).result["violations"] == []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_one_answer_that_does_not_know_an_idle_machine_buys_none_above_the_maximum(seed: int) -> None:
+    """It is the first question for the machine, right before its delete; the pod that waits wants a larger one."""
+    unknown = {
+        "fault": "answer",
+        "status": 404,
+        "body": {"code": "not_found", "message": "Instance not found"},
+    }
+    day = Day(
+        seed=seed,
+        hours=0.5,
+        works=[Work("first", 0.0, 300.0, 1, 100, 100), Work("second", 400.0, 600.0, 8, 100, 100)],
+        faults=[{"at_s": 450, "cloud_fault": {"method": "GET", "path": "/instances/*", **unknown}}],
+        settings={"pools": [{**TIGHT["pools"][0], "max": 1}], "limits": {"machines": 1}},
+    )
+    assert day.result["violations"] == []
+    assert day.result["launches"] == 2
+
+
 def test_a_fresh_harsh_hour_violates_nothing() -> None:
     print(f"SIMULATED_SEED={FRESH}")
     result = Day(seed=FRESH, hours=1, faults="harsh").result
