@@ -14,7 +14,8 @@ from typing import Any
 from controller.cluster import memory
 from controller.config.load import Loaded
 from controller.planning.another_try import LONGEST_PAUSE
-from controller.sandbox.simulator.bound import everything_sold, lower_bound
+from controller.sandbox.simulator.bound import lower_bound
+from controller.sandbox.simulator.cheaper import best_of
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.complaints import Complaints
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
@@ -24,7 +25,7 @@ from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
-from controller.sandbox.simulator.slices import most_cut, pools_cut
+from controller.sandbox.simulator.slices import pools_cut
 from controller.sandbox.simulator.trouble import Trouble
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
@@ -80,7 +81,7 @@ class Simulation:
         cut_into = pools_cut(self.judge.policy, cluster_id)
         self.worlds.tell_cluster("PUT", "settings", {"gpus_sliced": cut_into})
         self.trouble = Trouble(self, trouble)
-        self._slices = max((n for e in trouble for n in most_cut(e)), default=0)
+        self._entries = trouble
         self._bound = Decimal(0)
 
     def note(self, words: str) -> None:
@@ -198,9 +199,7 @@ class Simulation:
         self._bound = lower_bound(
             self.owner.ran(),
             self.judge.policy,
-            everything_sold(),
-            self.worlds.cloud.state,
-            self._shortest_boot(),
+            best_of(self._entries, self.worlds.cloud.state.settings, self.worlds.cluster.settings),
         )
         gc.collect()  # an error that nobody fetched is told when its task is forgotten
         for place in list(self.processes):
@@ -248,12 +247,6 @@ class Simulation:
             return False
         left = self.owner.left
         return left == 0 or (quiet >= QUIET and left == len(self.judge.hopeless()))
-
-    def _shortest_boot(self) -> float:
-        settings = self.worlds.cluster.settings
-        shown = self.worlds.cloud.state.settings
-        stages = [shown.ordered_s.low, shown.provisioning_s.low]
-        return sum(stages) + settings.boot[0] + settings.ready[0] + settings.gpu[0] + settings.pod_start[0]
 
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)
