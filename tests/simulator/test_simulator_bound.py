@@ -35,7 +35,11 @@ def test_a_boot_that_a_fault_makes_shorter_is_in_the_bound() -> None:
     quick = {"boot": 0, "ready": 0, "gpu": 0, "pod_start": 0}
     faults = [
         {"at_s": 0, "cluster_knobs": quick, "for_s": 8000},
-        {"at_s": 0, "cloud_knobs": {"ordered_s": 0, "provisioning_s": 0, "volume_gb_month": 0}, "for_s": 8000},
+        {
+            "at_s": 0,
+            "cloud_knobs": {"ordered_s": 0, "provisioning_s": 0, "volume_gb_month": 0},
+            "for_s": 8000,
+        },
     ]
     one = [Work("pod", 30.0, 60.0, 1, 100, 100)]
     usual, short = (Day(1, 0.1, works=one, faults=part).result["cost_lower_bound"] for part in ([], faults))

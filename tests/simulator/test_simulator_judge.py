@@ -74,16 +74,29 @@ def test_work_that_is_hurt_through_the_cluster_is_seen(method: str, path: str, t
     assert any(told in text for text in day(sends(method, path, body), 400.0))
 
 
-def test_a_node_that_is_changed_without_the_lease_is_seen() -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/api/v1/nodes/{node}", b'{"metadata":{"annotations":{"a":"b"}}}'),
+        ("POST", "/api/v1/namespaces/residents/pods/web-a/eviction", b"{}"),
+        ("DELETE", "/api/v1/namespaces/residents/pods/web-a", b""),
+    ],
+    ids=["a node is changed", "a pod is evicted", "a pod is deleted"],
+)
+def test_what_is_done_to_the_cluster_without_the_lease_is_seen(method: str, path: str, body: bytes) -> None:
+    """Whether or not it is carried out."""
+
     def deed(simulation: Simulation) -> None:
         simulation.worlds.cluster.store.modify(
             LEASES,
             (simulation.loaded.settings.namespace, "gpu-autoscaler"),
             lambda lease: lease["spec"].update(holderIdentity="another"),
         )
-        sends("PATCH", "/api/v1/nodes/{node}", b'{"metadata":{"annotations":{"a":"b"}}}')(simulation)
+        sends(method, path, body)(simulation)
 
-    assert any("while another held the lease" in text for text in day(deed, 400.0))
+    assert any(
+        f"sent {method}" in text and "while another held the lease" in text for text in day(deed, 400.0)
+    )
 
 
 def test_a_machine_that_ended_badly_with_nobody_on_it_is_left_to_the_controller() -> None:

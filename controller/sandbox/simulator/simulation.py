@@ -23,6 +23,7 @@ from controller.sandbox.simulator.founding import founded
 from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
 from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
+from controller.sandbox.simulator.residents import Residents
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
 from controller.sandbox.simulator.slices import pools_cut
@@ -54,10 +55,11 @@ class Simulation:
         look_every: float = 60.0,
         dies: Callable[[int], bool] | None = None,
         stop_early: bool = False,
+        residents: bool = False,
     ) -> None:
         """`dies`: asked at each await of the first controller, counted from 1, whether it is killed there.
 
-        `stop_early`: at the first violation.
+        `stop_early`: at the first violation. `residents`: pods without GPUs live there, too.
         """
         self.seed = seed
         self.hours = hours
@@ -76,6 +78,7 @@ class Simulation:
         self._stopping: set[str] = set()
         self.cluster_id = cluster_id = founded(self.worlds, loaded)
         self.owner = Owner(self.worlds, works, self.note)
+        self.residents = Residents(self.worlds, works, seed) if residents else None
         self.judge = Judge(self.worlds, self.owner, loaded, cluster_id, self.note)
         self.worlds.hear.append(self.judge.look)
         cut_into = pools_cut(self.judge.policy, cluster_id)
