@@ -47,6 +47,17 @@ def test_an_error_that_nobody_fetches_is_seen(deed: Callable[[Simulation], None]
     assert any("nobody asks for this" in text for text in day(deed, 100.0))
 
 
+def test_an_error_of_the_simulation_itself_is_seen() -> None:
+    """Else a world that has broken down looks like one in which all is well."""
+
+    def deed(simulation: Simulation) -> None:
+        raise LookupError("a world broke down")
+
+    assert any(
+        "the simulation lost an error: LookupError('a world broke down')" in t for t in day(deed, 100.0)
+    )
+
+
 def sends(method: str, path: str, body: bytes = b"") -> Callable[[Simulation], None]:
     def deed(simulation: Simulation) -> None:
         node = simulation.judge.holdings.alive()[0].hostname

@@ -126,6 +126,35 @@ def test_drawn_trouble_can_be_written_into_a_file_and_read_again(tmp_path: Path)
         ([{"at_s": 1, "cloud_fault": {"fault": "none"}}], "expected one of delay_answer"),
         ([{"at_s": 1, "cloud_knobs": {"colour": 1}}], "no such knob"),
         ([{"at_s": 1, "cluster": "lag", "colour": 1}], "colour: no such key"),
+        ([{"cloud_knobs": 5}], "faults.yaml[0].cloud_knobs: got 5, expected an object of knobs"),
+        (
+            [{"cloud_knobs": {"delete_s": "x"}}],
+            'faults.yaml[0].cloud_knobs.delete_s: got "x", expected one number',
+        ),
+        (
+            [{"cluster_knobs": {"never_join": [5]}}],
+            "[0].cluster_knobs.never_join: got [5], expected a list of patterns",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_lost": {"*": "x"}}}],
+            "gpus_lost.*: got 'x', expected a whole number of 0 or more",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_sliced": {"*": -1}}}],
+            "gpus_sliced.*: got -1, expected a whole number of 0 or more",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_fewer": {"*": 1.5}}}],
+            "gpus_fewer.*: got 1.5, expected a whole number of 0 or more",
+        ),
+        ([{"cluster_knobs": {"gpus_never": "*"}}], "gpus_never: got '*', expected a list of patterns"),
+        (
+            [{"cluster_knobs": {"require_token": True}}],
+            "require_token: got True, expected none in a simulation",
+        ),
+        ([{"cluster_knobs": {"speed": 40}}], "cluster_knobs.speed: got 40, expected none in a simulation"),
+        ([{"cloud_event": {"event": "settings", "values": {"speed": 2}}}], "cloud_event.values.speed: got 2"),
+        ([{"cloud_event": {"event": "evict", "at_s": 5}}], "cloud_event.at_s: got 5, expected no such key"),
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_told_by_entry(tmp_path: Path, raw: object, expected: str) -> None:

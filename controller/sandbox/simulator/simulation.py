@@ -22,7 +22,14 @@ from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
 from controller.sandbox.simulator.founding import founded
 from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
-from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
+from controller.sandbox.simulator.process import (
+    CRASHED,
+    RESTARTS_AFTER,
+    Process,
+    has_a_home,
+    tasks_of_processes,
+    whose,
+)
 from controller.sandbox.simulator.residents import Residents
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
@@ -159,9 +166,11 @@ class Simulation:
 
     def _fallen(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
         """An error of a task or a callback that nobody fetches; those of a dead process are its end."""
-        process = whose(told)
+        process, error = whose(told), told.get("exception")
         if process is not None and not process.dead:
-            self.judge.violated(f"the program lost an error: {told.get('exception')!r}")
+            self.judge.violated(f"the program lost an error: {error!r}")
+        elif process is None and error is not None and has_a_home(told):
+            self.judge.violated(f"the simulation lost an error: {error!r}")
 
     def _clean_up(self) -> None:
         left = asyncio.all_tasks(self.loop)
