@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from controller.domain.machine import Phase
 from controller.sandbox.cluster.resources import LEASES
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.trouble import HELPLESS
@@ -56,6 +58,26 @@ def test_an_error_of_the_simulation_itself_is_seen() -> None:
     assert any(
         "the simulation lost an error: LookupError('a world broke down')" in t for t in day(deed, 100.0)
     )
+
+
+def test_a_machine_whose_end_the_cloud_told_counts_in_no_limit_although_it_lives() -> None:
+    def deed(simulation: Simulation) -> None:
+        judge = simulation.judge
+        record = judge.books.machine(judge.holdings.alive()[0].hostname)
+        assert record is not None
+        policy = judge.purchases._policy
+        judge.purchases._policy = replace(policy, limits=replace(policy.limits, machines=0))
+        found.append(judge.purchases._above_limits(record))
+        promise, judge.holdings.promise = (
+            judge.holdings.promise,
+            lambda one: replace(record, phase=Phase.TOMBSTONE),
+        )  # type: ignore[method-assign]
+        found.append(judge.purchases._above_limits(record))
+        judge.purchases._policy, judge.holdings.promise = policy, promise  # type: ignore[method-assign]
+
+    found: list[list[str]] = []
+    assert day(deed, 400.0) == []
+    assert found == [["1 machines, of 0 at most"], []]
 
 
 def sends(method: str, path: str, body: bytes = b"") -> Callable[[Simulation], None]:

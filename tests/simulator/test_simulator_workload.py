@@ -126,6 +126,10 @@ def test_drawn_trouble_can_be_written_into_a_file_and_read_again(tmp_path: Path)
         ([{"at_s": 1, "cloud_fault": {"fault": "none"}}], "expected one of delay_answer"),
         ([{"at_s": 1, "cloud_knobs": {"colour": 1}}], "no such knob"),
         ([{"at_s": 1, "cluster": "lag", "colour": 1}], "colour: no such key"),
+        (
+            [{"cloud_event": {"event": "plant", "things": [{"disk": {"name": "d"}}]}}],
+            "cloud_event.event: got 'plant', expected another event",
+        ),
         ([{"cloud_knobs": 5}], "faults.yaml[0].cloud_knobs: got 5, expected an object of knobs"),
         (
             [{"cloud_knobs": {"delete_s": "x"}}],

@@ -4,7 +4,7 @@ An entry is an object with `at_s` (seconds from the beginning), `for_s` where it
 
 * `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says (a
   pattern among `rows`: one of the controller's machines);
-* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
+* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`; `settings`, `catalogue`, `revoke_tokens` with credentials: as before after `for_s`; no `plant`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
 * `late`: `{method, path, seconds, times}`: calls that are sent and arrive so much later;
 * `cluster`: disconnect, compact, lag, forget_node, flap, reregister, taint, restart_kubelet;
 * `controller`: die (`awaits` steps later), stand_still (`seconds`), clock (`seconds`), second (for `for_s`).
@@ -252,6 +252,9 @@ def checked(at: str, raw: Any) -> Entry:
 
 def _event_of_file(at: str, value: Any) -> None:
     read_event(Fields(at, value))
+    if value["event"] == "plant":
+        expected = "another event: strangers' machines, disks and scripts are there from the beginning"
+        raise BadSchedule(f"{at}.event: got 'plant', expected {expected}")
     if value["event"] == "settings":
         _simulated(f"{at}.values", CLOUD_IS_ONE, value.get("values") or {})
 

@@ -226,6 +226,8 @@ class Simulation:
 
     def _patience(self) -> float:
         """How long nothing may happen before nothing will any more."""
+        if any(one.status == "deleting" for one in self.worlds.cloud.state.instances.values()):
+            return AFTERWARDS  # the cloud is at it, however long a fault has made that
         longest = max(STUCK, *(6 * seconds for seconds in self._delays()))
         # What came to nothing often enough is tried once a day.
         return LONGEST_PAUSE + longest if self.judge.books.ledger().tried else longest
