@@ -19,12 +19,18 @@ def written(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_the_minimal_form_is_read_and_begins_with_its_first_pod(tmp_path: Path) -> None:
+def test_the_minimal_form_is_read_and_keeps_its_moments(tmp_path: Path) -> None:
     found = workload.read(written(tmp_path, MINIMAL + "100,60,1,1000,2048,\n160,30,8,8000,65536,h100|h200\n"))
     assert [(w.arrives, w.lasts, w.gpus, w.models) for w in found] == [
-        (0.0, 60.0, 1, ()),
-        (60.0, 30.0, 8, ("h100", "h200")),
+        (100.0, 60.0, 1, ()),
+        (160.0, 30.0, 8, ("h100", "h200")),
     ]
+
+
+def test_a_model_may_be_written_as_people_write_it(tmp_path: Path) -> None:
+    rows = "0,60,1,1000,2048,A100 80GB | H100\n0,60,1,1000,2048,a100-80gb\n"
+    found = workload.read(written(tmp_path, MINIMAL + rows))
+    assert [work.models for work in found] == [("a100-80gb", "h100"), ("a100-80gb",)]
 
 
 def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_scheduled(
@@ -50,7 +56,7 @@ def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_sch
         ),
         (
             MINIMAL + "0,60,1,1000,2048,\n4e7,60,1,1000,2048,\n",
-            "pods.csv:3: the pod arrives 4e+07 s after the first",
+            "pods.csv:3: the pod arrives 4e+07 s after the beginning",
         ),
     ],
 )
