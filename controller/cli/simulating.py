@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -41,7 +42,7 @@ def simulate(
     if asked.config is not None and (names := other_devices(asked)):
         print(f"not simulated: what pools show beside nvidia.com/gpu: {'; '.join(names)}", file=sys.stderr)
     if shrink is not None:
-        _shrink(asked, seed, shrink)
+        _shrink(asked, seed, shrink, as_json=as_json)
         return
     numbers = list(range(seed, seed + seeds))
     began, bad = time.monotonic(), []
@@ -80,16 +81,19 @@ class _Progress:
         print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
 
 
-def _shrink(asked: Asked, seed: int, path: str) -> None:
+def _shrink(asked: Asked, seed: int, path: str, *, as_json: bool) -> None:
     text, told = shrunk(asked, seed)
     if not text:
-        print(f"seed {seed} violates nothing, so there is nothing to reduce")
+        words = f"seed {seed} violates nothing, so there is nothing to reduce"
+        print(json.dumps({"seed": seed, "violation": None, "test": None}) if as_json else words)
         return
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise Ends(CONFIGURATION, f"--shrink {path}: {error.strerror}") from error
+    if as_json:
+        print(json.dumps({"seed": seed, "violation": told, "test": path}), flush=True)
     raise Ends(FAILED, f"seed {seed} violates: {told}; what is left of it is a test in {path}")
 
 
@@ -117,7 +121,10 @@ def _check(asked: Asked, seeds: int, shrink: str | None) -> None:
         raise Ends(CONFIGURATION, f"--seeds {seeds}: --timeline and --html show one seed; leave --seeds out")
     for name, path in (("timeline", asked.timeline), ("html", asked.html), ("shrink", shrink)):
         if path is not None:
+            known = os.path.exists(path)
             try:
                 open(path, "a", encoding="utf-8").close()
+                if not known:
+                    os.remove(path)  # what comes of it may be nothing
             except OSError as error:
                 raise Ends(CONFIGURATION, f"--{name} {path}: cannot be written: {error.strerror}") from error

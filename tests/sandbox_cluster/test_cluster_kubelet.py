@@ -45,6 +45,20 @@ def test_a_node_appears_gets_ready_and_only_then_shows_its_gpus(town: Town) -> N
     assert (node["status"]["capacity"][GPU], node["status"]["allocatable"][GPU]) == ("2", "2")
 
 
+def test_pods_are_ready_again_when_their_node_is(town: Town) -> None:
+    """The control plane takes it back while nothing is heard; the kubelet that comes back says how they are."""
+    town.world.boot(machine("m"))
+    town.run(100)
+    town.post(PODS, pod("p"))
+    town.run(5)
+    town.world.gone("id-m")
+    town.run(120)
+    assert condition(town.get(f"{PODS}/p"), "Ready")["status"] == "False"
+    town.world.boot(machine("m"))
+    town.run(80)
+    assert condition(town.get(f"{PODS}/p"), "Ready")["status"] == "True"
+
+
 def test_memory_is_what_the_kernel_leaves(town: Town) -> None:
     town.world.boot(machine("m"))
     town.run(61)

@@ -27,6 +27,7 @@ class Day:
         before: Callable[[Simulation], object] | None = None,
         dies: Callable[[int], bool] | None = None,
         happened: list[str] | None = None,
+        residents: bool | None = None,
     ) -> None:
         self.happened: list[str] = [] if happened is None else happened
         trouble = drawn(faults, seed, hours, "simulated") if isinstance(faults, str) else list(faults)
@@ -38,6 +39,7 @@ class Day:
             trouble=trouble,
             dies=dies,
             stop_early=STOP_EARLY,
+            residents=works is None if residents is None else residents,
             tell=lambda at, words: self.happened.append(f"{at:.6f} {words}"),
         )
         if before is not None:

@@ -43,6 +43,7 @@ PHASE = "it dies when its ledger says"
 NEVER, LEASE = "the machine never becomes usable", "the lease is lost to another"
 OUTAGE = "no machine becomes usable for longer than two are bought in vain"
 HAND, NODES = "somebody deletes it by hand", "a node flaps, is forgotten, comes back"
+LEAVE, LEAVE_LEASE = "pods without GPUs leave first", "the lease is lost while pods are asked to leave"
 
 MUTANTS = [
     Mutant("the intent is not written before the order", "controller.fleet.buying",
@@ -74,7 +75,7 @@ MUTANTS = [
     Mutant("the lease is not looked at before an order", "controller.fleet.launch",
         "if not self._may_spend():", "if False:", (LEASE,), "tests/fleet/test_fleet_launch.py"),
     Mutant("a lease is believed to be held for ever", "controller.cluster.lease",
-        "return steady < self._spend_within and wall < self._spend_within", "return True", (LEASE,), "tests/cluster/test_cluster_room_lease.py"),
+        "return steady < self._spend_within and wall < self._spend_within", "return True", (LEAVE_LEASE, LEASE), "tests/cluster/test_cluster_room_lease.py"),
     Mutant("somebody else's lease is taken at once", "controller.cluster.lease",
         "return self._clock() < self._unchanged_since + lasts", "return False", (LEASE,), "tests/cluster/test_cluster_room_lease.py"),
     Mutant("the ledger is written over whatever stands there", "controller.cluster.configmaps",
@@ -182,6 +183,8 @@ MUTANTS = [
     Mutant("gangs that fail are left out together", "controller.planning.drafting",
         "first = next((key for key in broken if key in held), None)", "first = None", (PLAIN,),
         "tests/planning/test_planning_locations.py"),
+    Mutant("pods without GPUs are not asked to leave", "controller.fleet.removal",
+        "refusal = await self._evict(asked, check)", "refusal = None", (LEAVE,)),
 ]  # fmt: skip
 
 # Without a bug the same stories pass, or they say nothing.

@@ -12,6 +12,7 @@ from controller.domain import names
 from controller.domain.machine import Phase
 from controller.sandbox.cluster.resources import CONFIG_MAPS
 from controller.sandbox.cluster.shelf import Change
+from controller.sandbox.simulator.residents import APPS
 from controller.sandbox.simulator.settings import NAMESPACE
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.workload import Work
@@ -75,6 +76,17 @@ def _ledger_lost(at: float) -> Callable[[int], Day]:
         simulation.loop.call_at(at, lost)
 
     return lambda seed: Day(seed, 0.5, works=ONE, before=before)
+
+
+def _restarted(simulation: Simulation) -> None:
+    """The pods without GPUs move to the machine while it is busy."""
+    assert simulation.residents is not None
+    for app in APPS:
+        simulation.loop.call_at(300, simulation.residents.restart, app)
+
+
+def _beside(works: list[Work], *faults: Told, hours: float) -> Callable[[int], Day]:
+    return lambda seed: Day(seed, hours, works=works, faults=list(faults), residents=True, before=_restarted)
 
 
 STORIES: dict[str, list[Callable[[int], Day]]] = {
@@ -147,6 +159,16 @@ STORIES: dict[str, list[Callable[[int], Day]]] = {
         ),
         _story(LATER, {"at_s": 300, "controller": "second", "for_s": 4000}, {"at_s": 2385, "controller": "stand_still", "seconds": 200}, hours=1),
         _story(pods((200, 300, 1), (260, 400, 2)), {"at_s": 190, "controller": "second", "for_s": 1500}, hours=0.5),
+    ],
+    "pods without GPUs leave first": [_beside(pods((30, 600, 1)), hours=0.5)],
+    "the lease is lost while pods are asked to leave": [
+        _beside(
+            pods((30, 600, 1)),
+            {"at_s": 500, "controller": "second", "for_s": 2500},
+            fault(800, {"method": "POST", "path": "*/eviction", "fault": "answer", "status": 429, "body": "", "times": 0}, lasts=1000, side="cluster_fault"),
+            fault(1450, {"method": "PUT", "path": "*/leases/*", "fault": "answer", "status": 500, "body": "", "times": 0}, lasts=200, side="cluster_fault"),
+            hours=1,
+        )
     ],
     "writes conflict": [
         _story(SOME, fault(20, {"method": "PUT", "path": "*/configmaps/*", "fault": "lose_after", "times": 3}, side="cluster_fault"), fault(400, {"method": "PUT", "path": "*/configmaps/*", "fault": "answer", "status": 409, "body": "", "times": 2}, side="cluster_fault")),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.app.exits import CONFIGURATION, Ends
+from controller.app.exits import CONFIGURATION, FAILED, Ends
 from controller.cli.simulating import simulate as on_command_line
 from controller.sandbox.simulator.command import Asked, simulate
 from controller.sandbox.simulator.settings import default_settings
@@ -47,6 +47,32 @@ def test_one_seed_is_reduced_and_not_the_first_of_several(tmp_path: Path) -> Non
         on_command_line(asked=asked(), seed=0, seeds=2, jobs=1, as_json=True, shrink=str(tmp_path / "x"))
     assert told.value.code == CONFIGURATION
     assert "--seeds 2" in told.value.lines[0]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_where_nothing_is_violated_no_test_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    path = tmp_path / "x.py"
+    on_command_line(asked=asked(), seed=4, seeds=1, jobs=1, as_json=as_json, shrink=str(path))
+    told = capsys.readouterr().out
+    assert not path.exists()
+    if as_json:
+        assert json.loads(told) == {"seed": 4, "violation": None, "test": None}
+    else:
+        assert told == "seed 4 violates nothing, so there is nothing to reduce\n"
+
+
+def test_what_is_left_of_a_seed_is_told_as_json_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "x.py")
+    monkeypatch.setattr("controller.cli.simulating.shrunk", lambda asked, seed: ("# a test\n", "it broke"))
+    with pytest.raises(Ends) as told:
+        on_command_line(asked=asked(), seed=4, seeds=1, jobs=1, as_json=True, shrink=path)
+    assert told.value.code == FAILED
+    assert json.loads(capsys.readouterr().out) == {"seed": 4, "violation": "it broke", "test": path}
+    assert Path(path).read_text() == "# a test\n"
 
 
 def test_switched_machines_are_left_out_and_that_is_said(

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from controller.domain.machine import Phase
 from controller.sandbox.cluster.resources import LEASES
 from controller.sandbox.simulator.simulation import Simulation
 from controller.sandbox.simulator.trouble import HELPLESS
@@ -47,6 +49,37 @@ def test_an_error_that_nobody_fetches_is_seen(deed: Callable[[Simulation], None]
     assert any("nobody asks for this" in text for text in day(deed, 100.0))
 
 
+def test_an_error_of_the_simulation_itself_is_seen() -> None:
+    """Else a world that has broken down looks like one in which all is well."""
+
+    def deed(simulation: Simulation) -> None:
+        raise LookupError("a world broke down")
+
+    assert any(
+        "the simulation lost an error: LookupError('a world broke down')" in t for t in day(deed, 100.0)
+    )
+
+
+def test_a_machine_whose_end_the_cloud_told_counts_in_no_limit_although_it_lives() -> None:
+    def deed(simulation: Simulation) -> None:
+        judge = simulation.judge
+        record = judge.books.machine(judge.holdings.alive()[0].hostname)
+        assert record is not None
+        policy = judge.purchases._policy
+        judge.purchases._policy = replace(policy, limits=replace(policy.limits, machines=0))
+        found.append(judge.purchases._above_limits(record))
+        promise, judge.holdings.promise = (
+            judge.holdings.promise,
+            lambda one: replace(record, phase=Phase.TOMBSTONE),
+        )  # type: ignore[method-assign]
+        found.append(judge.purchases._above_limits(record))
+        judge.purchases._policy, judge.holdings.promise = policy, promise  # type: ignore[method-assign]
+
+    found: list[list[str]] = []
+    assert day(deed, 400.0) == []
+    assert found == [["1 machines, of 0 at most"], []]
+
+
 def sends(method: str, path: str, body: bytes = b"") -> Callable[[Simulation], None]:
     def deed(simulation: Simulation) -> None:
         node = simulation.judge.holdings.alive()[0].hostname
@@ -74,16 +107,29 @@ def test_work_that_is_hurt_through_the_cluster_is_seen(method: str, path: str, t
     assert any(told in text for text in day(sends(method, path, body), 400.0))
 
 
-def test_a_node_that_is_changed_without_the_lease_is_seen() -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/api/v1/nodes/{node}", b'{"metadata":{"annotations":{"a":"b"}}}'),
+        ("POST", "/api/v1/namespaces/residents/pods/web-a/eviction", b"{}"),
+        ("DELETE", "/api/v1/namespaces/residents/pods/web-a", b""),
+    ],
+    ids=["a node is changed", "a pod is evicted", "a pod is deleted"],
+)
+def test_what_is_done_to_the_cluster_without_the_lease_is_seen(method: str, path: str, body: bytes) -> None:
+    """Whether or not it is carried out."""
+
     def deed(simulation: Simulation) -> None:
         simulation.worlds.cluster.store.modify(
             LEASES,
             (simulation.loaded.settings.namespace, "gpu-autoscaler"),
             lambda lease: lease["spec"].update(holderIdentity="another"),
         )
-        sends("PATCH", "/api/v1/nodes/{node}", b'{"metadata":{"annotations":{"a":"b"}}}')(simulation)
+        sends(method, path, body)(simulation)
 
-    assert any("while another held the lease" in text for text in day(deed, 400.0))
+    assert any(
+        f"sent {method}" in text and "while another held the lease" in text for text in day(deed, 400.0)
+    )
 
 
 def test_a_machine_that_ended_badly_with_nobody_on_it_is_left_to_the_controller() -> None:

@@ -47,6 +47,7 @@ def test_a_course_is_reduced_to_the_events_and_pods_that_matter_and_written_as_a
     pods, events, told = shrink(works, trouble, violates)
     assert ([pod.name for pod in pods], events, told) == (["pod-5"], [trouble[13]], ["it broke"])
     compile(as_test(7, 1.0, pods, events, told[0], {}), "reduced.py", "exec")
+    assert "residents=True" in as_test(7, 1.0, pods, events, told[0], {}, residents=True)
 
 
 @pytest.mark.parametrize("workload", ["standard", "big"])

@@ -96,6 +96,61 @@ def test_one_machine_of_the_controllers_is_left_out_of_a_list() -> None:
 
 
 @pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "settings", "values": {"delete_s": 40_000}},
+        {"event": "revoke_tokens", "credentials": "a:b"},
+        {
+            "event": "catalogue",
+            "removed_types": ["1V100.6V"],
+            "prices": {"2V100.10V": {"price_per_hour": 0.1}},
+        },
+    ],
+    ids=lambda event: str(event["event"]),
+)
+@pytest.mark.parametrize("lasts", [0.0, 300.0])
+def test_what_an_event_turned_is_as_before_when_trouble_is_over(event: dict[str, Any], lasts: float) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def before(simulation: Simulation) -> None:
+        for at in (0.0, 650.0, 1000.0):
+            simulation.loop.call_at(at, lambda: seen.append(shown(simulation)))
+
+    def shown(simulation: Simulation) -> dict[str, Any]:
+        """All but what is easier at the end than it was."""
+        return simulation.worlds.cloud.state.settings.shown() | {"undeletable_statuses": []}
+
+    day = Day(
+        1, 0.5, works=THREE, faults=[{"at_s": 600, "cloud_event": event, "for_s": lasts}], before=before
+    )
+    assert (day.result["violations"], day.result["pods_run"]) == ([], 3)
+    assert shown(day.simulation) == seen[0] != seen[1]
+    assert (seen[2] == seen[0]) is (lasts > 0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "fail", "hostname": "simulated-*", "into": "no_capacity"},
+        {"event": "fail", "hostname": "simulated-*", "into": "never_heard_of"},
+        {"event": "fail", "hostname": "simulated-*", "into": "installation_failed"},
+    ],
+    ids=lambda event: str(event["into"]),
+)
+def test_whatever_a_machine_that_works_ends_in_somebody_looks_after_it(event: dict[str, Any]) -> None:
+    day = Day(1, 0.3, works=THREE, faults=[{"at_s": 600, "cloud_event": event}])
+    assert (day.result["violations"], day.result["pods_run"]) == ([], 3)
+    assert day.told("somebody deletes")
+
+
+def test_an_order_that_fails_when_its_machine_works_is_looked_after() -> None:
+    rows = [{"outcome": "no_capacity", "after_s": 700}]
+    broken = {"at_s": 0, "cloud_event": {"event": "outcomes", "rows": rows}, "for_s": 60}
+    day = Day(1, 0.3, works=THREE, faults=[broken])
+    assert (day.result["violations"], day.result["pods_run"]) == ([], 3)
+
+
+@pytest.mark.parametrize(
     "named",
     [
         '"gpus_lost"', '"gpus_fewer"', '"gpus_sliced"', '"balance"', '"total_above"', '"rows": ["simulated-*"]',

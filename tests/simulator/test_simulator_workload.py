@@ -19,12 +19,18 @@ def written(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_the_minimal_form_is_read_and_begins_with_its_first_pod(tmp_path: Path) -> None:
+def test_the_minimal_form_is_read_and_keeps_its_moments(tmp_path: Path) -> None:
     found = workload.read(written(tmp_path, MINIMAL + "100,60,1,1000,2048,\n160,30,8,8000,65536,h100|h200\n"))
     assert [(w.arrives, w.lasts, w.gpus, w.models) for w in found] == [
-        (0.0, 60.0, 1, ()),
-        (60.0, 30.0, 8, ("h100", "h200")),
+        (100.0, 60.0, 1, ()),
+        (160.0, 30.0, 8, ("h100", "h200")),
     ]
+
+
+def test_a_model_may_be_written_as_people_write_it(tmp_path: Path) -> None:
+    rows = "0,60,1,1000,2048,A100 80GB | H100\n0,60,1,1000,2048,a100-80gb\n"
+    found = workload.read(written(tmp_path, MINIMAL + rows))
+    assert [work.models for work in found] == [("a100-80gb", "h100"), ("a100-80gb",)]
 
 
 def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_scheduled(
@@ -50,7 +56,7 @@ def test_a_trace_leaves_out_pods_without_gpu_and_counts_from_where_they_were_sch
         ),
         (
             MINIMAL + "0,60,1,1000,2048,\n4e7,60,1,1000,2048,\n",
-            "pods.csv:3: the pod arrives 4e+07 s after the first",
+            "pods.csv:3: the pod arrives 4e+07 s after the beginning",
         ),
     ],
 )
@@ -126,6 +132,39 @@ def test_drawn_trouble_can_be_written_into_a_file_and_read_again(tmp_path: Path)
         ([{"at_s": 1, "cloud_fault": {"fault": "none"}}], "expected one of delay_answer"),
         ([{"at_s": 1, "cloud_knobs": {"colour": 1}}], "no such knob"),
         ([{"at_s": 1, "cluster": "lag", "colour": 1}], "colour: no such key"),
+        (
+            [{"cloud_event": {"event": "plant", "things": [{"disk": {"name": "d"}}]}}],
+            "cloud_event.event: got 'plant', expected another event",
+        ),
+        ([{"cloud_knobs": 5}], "faults.yaml[0].cloud_knobs: got 5, expected an object of knobs"),
+        (
+            [{"cloud_knobs": {"delete_s": "x"}}],
+            'faults.yaml[0].cloud_knobs.delete_s: got "x", expected one number',
+        ),
+        (
+            [{"cluster_knobs": {"never_join": [5]}}],
+            "[0].cluster_knobs.never_join: got [5], expected a list of patterns",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_lost": {"*": "x"}}}],
+            "gpus_lost.*: got 'x', expected a whole number of 0 or more",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_sliced": {"*": -1}}}],
+            "gpus_sliced.*: got -1, expected a whole number of 0 or more",
+        ),
+        (
+            [{"cluster_knobs": {"gpus_fewer": {"*": 1.5}}}],
+            "gpus_fewer.*: got 1.5, expected a whole number of 0 or more",
+        ),
+        ([{"cluster_knobs": {"gpus_never": "*"}}], "gpus_never: got '*', expected a list of patterns"),
+        (
+            [{"cluster_knobs": {"require_token": True}}],
+            "require_token: got True, expected none in a simulation",
+        ),
+        ([{"cluster_knobs": {"speed": 40}}], "cluster_knobs.speed: got 40, expected none in a simulation"),
+        ([{"cloud_event": {"event": "settings", "values": {"speed": 2}}}], "cloud_event.values.speed: got 2"),
+        ([{"cloud_event": {"event": "evict", "at_s": 5}}], "cloud_event.at_s: got 5, expected no such key"),
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_told_by_entry(tmp_path: Path, raw: object, expected: str) -> None:

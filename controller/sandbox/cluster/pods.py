@@ -96,11 +96,28 @@ class PodRunner:
         if change.verb == "DELETED" or (change.before is not None and change.before.uid != change.item.uid):
             return
         name = change.item.key[1]
+        if change.before is not None and _is_ready(change.new) and not _is_ready(change.old or {}):
+            self._tell_ready(name)
         kubelet = self.machines.by_node.get(name)
         if change.before is not None and (kubelet is None or kubelet.phase != "registered"):
             return
         for item in self.store.shelf(PODS).on_node(name):
             self.agenda.soon(("found", item.key, item.uid), partial(self._found, item.key, item.uid))
+
+    def _tell_ready(self, node: str) -> None:
+        """A kubelet that is heard again says of its pods what was taken back while it was silent."""
+        for item in self.store.shelf(PODS).on_node(node):
+
+            def change(pod: Obj) -> bool:
+                held = {c["type"]: c["status"] for c in pod["status"].get("conditions") or ()}
+                if pod["status"].get("phase") != "Running" or held.get("Ready") != "False":
+                    return False
+                set_condition(
+                    pod["status"], self.store.now(), type="Ready", status="True", lastProbeTime=None
+                )
+                return True
+
+            self.store.modify(PODS, item.key, change)
 
     def _found(self, key: Key, uid: str) -> None:
         pod = self._pod(key, uid)
@@ -177,6 +194,11 @@ class PodRunner:
             self.store.delete(PODS, key, grace=0, uid=uid)
         except ApiError:
             return
+
+
+def _is_ready(node: Obj) -> bool:
+    held = (node.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in held)
 
 
 def run(pod: Obj, node: Obj, now: str) -> None:

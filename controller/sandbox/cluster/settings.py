@@ -53,7 +53,7 @@ class Settings:
     def change(self, values: Any) -> None:
         """Take new values as a whole; ValueError names what cannot be taken, and then nothing changes."""
         if not isinstance(values, dict):
-            raise ValueError("settings: expected an object")
+            raise ValueError(f"settings: got {values!r}, expected an object")
         known = {each.name: each for each in dataclasses.fields(self)}
         taken: dict[str, Any] = {}
         for key, value in values.items():
@@ -83,9 +83,24 @@ def _taken(key: str, value: Any, old: Any) -> Any:
         if not _is_number(value) or value < 0 or (key in ("speed", "job_batch") and value <= 0):
             raise ValueError(f"{key}: got {value!r}, expected a number above zero")
         return type(old)(value)
+    if isinstance(old, list):
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ValueError(f"{key}: got {value!r}, expected a list of patterns")
+        return list(value)
     if not isinstance(value, type(old)):
         raise ValueError(f"{key}: got {value!r}, expected {type(old).__name__}")
+    if key.startswith("gpus_"):
+        return _gpus_by_pattern(key, value)
     return value
+
+
+def _gpus_by_pattern(key: str, value: dict[Any, Any]) -> dict[str, int]:
+    for pattern, gpus in value.items():
+        if not isinstance(pattern, str):
+            raise ValueError(f"{key}: got {pattern!r}, expected a pattern")
+        if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0:
+            raise ValueError(f"{key}.{pattern}: got {gpus!r}, expected a whole number of 0 or more")
+    return dict(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -8,7 +8,7 @@ Waiting costs nothing here and packing is perfect, so the bound is below what is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from controller.domain.names import gpu_slug
 from controller.domain.policy import Policy, Pool
 from controller.planning.choice import allows_type
 from controller.sandbox.cloud.billing import HOURS_IN_MONTH
+from controller.sandbox.cloud.catalogue import InstanceType as Row
 from controller.sandbox.cloud.catalogue import load, shown_type
-from controller.sandbox.cloud.state import State
 from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.workload import Work
 
@@ -33,6 +33,15 @@ class Sold(NamedTuple):
 
     kind: InstanceType
     price: Decimal
+
+
+class Best(NamedTuple):
+    """The best that a course may have offered, its faults included."""
+
+    kinds: Sequence[InstanceType]  # one for each price that a type may have had
+    disk_gb_month: Decimal
+    shortest_boot: float  # seconds that are paid before a pod can begin, at least
+    slices: int  # GPUs that a fault may have cut those of any machine into
 
 
 def sold(policy: Policy, kinds: Iterable[InstanceType], disk_gb_month: Decimal) -> list[Sold]:
@@ -48,25 +57,25 @@ def sold(policy: Policy, kinds: Iterable[InstanceType], disk_gb_month: Decimal) 
 
 def everything_sold() -> list[InstanceType]:
     """The sandbox's catalogue, whatever a controller happens to know of it."""
-    types = load().types.items()
+    return shown_as_types(load().types)
+
+
+def shown_as_types(types: Mapping[str, Row]) -> list[InstanceType]:
+    """Rows of a catalogue as the adapter reads them."""
     return [
-        instance_type(shown_type(kind, name=name, currency="usd", rate=Decimal(1))) for name, kind in types
+        instance_type(shown_type(kind, name=name, currency="usd", rate=Decimal(1)))
+        for name, kind in types.items()
     ]
 
 
 def lower_bound(
     works: Iterable[Work],
     policy: Policy,
-    kinds: Iterable[InstanceType],
-    state: State,
-    shortest_boot: float,
-    slices: int = 0,
+    best: Best,
 ) -> Decimal:
-    """`shortest_boot`: seconds that are paid before a pod can begin, at least. `slices`: into so many GPUs a fault may have
-    cut those of any machine."""
     offers = [
-        Sold(msgspec.structs.replace(kind, gpus=max(kind.gpus, slices)), price)
-        for kind, price in sold(policy, kinds, state.settings.volume_gb_month)
+        Sold(msgspec.structs.replace(kind, gpus=max(kind.gpus, best.slices)), price)
+        for kind, price in sold(policy, best.kinds, best.disk_gb_month)
     ]
     total, cheapest = Decimal(0), None
     for work in works:
@@ -77,7 +86,7 @@ def lower_bound(
         total += Decimal(str(work.lasts)) * work.gpus * of_a_gpu / _GPU_S
         machine = min(price for _, price in fitting)
         cheapest = machine if cheapest is None else min(cheapest, machine)
-    return total + (cheapest or Decimal(0)) * Decimal(str(shortest_boot)) / _GPU_S
+    return total + (cheapest or Decimal(0)) * Decimal(str(best.shortest_boot)) / _GPU_S
 
 
 def _price(kind: InstanceType, pool: Pool) -> Decimal:

@@ -65,6 +65,7 @@ def simulate(asked: Asked, seed: int, watch: Watch | None = None) -> Result:
         works=works,
         loaded=loaded,
         trouble=trouble,
+        residents=with_residents(asked),
         tell=timeline.note if timeline else None,
         look=look if timeline or watch else None,
     )
@@ -85,15 +86,30 @@ def shrunk(asked: Asked, seed: int) -> tuple[str, str]:
     works, trouble = works_of(asked, seed), trouble_of(asked, seed, loaded)
 
     def violates(pods: Sequence[workload.Work], events: Sequence[schedule.Entry]) -> list[str]:
-        found: list[str] = Simulation(
-            seed=seed, hours=asked.hours, works=pods, loaded=loaded, trouble=events, stop_early=True
-        ).run()["violations"]
+        simulation = Simulation(
+            seed=seed,
+            hours=asked.hours,
+            works=pods,
+            loaded=loaded,
+            trouble=events,
+            stop_early=True,
+            residents=with_residents(asked),
+        )
+        found: list[str] = simulation.run()["violations"]
         return found
 
     if not violates(works, trouble):
         return "", ""
     pods, events, told = shrink(works, trouble, violates)
-    return as_test(seed, asked.hours, pods, events, told[0], apart_from_standard(loaded)), told[0]
+    text = as_test(
+        seed, asked.hours, pods, events, told[0], apart_from_standard(loaded), residents=with_residents(asked)
+    )
+    return text, told[0]
+
+
+def with_residents(asked: Asked) -> bool:
+    """Beside drawn pods; who writes a file says who is there."""
+    return asked.workload in workload.DRAWN
 
 
 def trouble_of(asked: Asked, seed: int, loaded: Loaded) -> list[schedule.Entry]:

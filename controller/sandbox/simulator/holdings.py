@@ -19,7 +19,8 @@ from controller.sandbox.cluster.shelf import Change
 from controller.sandbox.simulator.books import Books
 from controller.sandbox.simulator.possible import gpus_shown
 from controller.sandbox.simulator.standing import Kept
-from controller.sandbox.simulator.strangers import NODE, Strangers
+from controller.sandbox.simulator.strangers import NODES as NOT_OURS
+from controller.sandbox.simulator.strangers import Strangers
 from controller.sandbox.simulator.worlds import Worlds
 
 FORGOTTEN = 3600.0  # a machine that nobody knows of: the time to notice it, faults of lists included
@@ -172,7 +173,7 @@ class Holdings:
         return [one for one in volumes.values() if not one.destroyed and one.id not in theirs]
 
     def _nodes(self) -> list[str]:
-        return [key[1] for key in self._worlds.cluster.store.shelf(NODES).keys if key[1] != NODE]
+        return [key[1] for key in self._worlds.cluster.store.shelf(NODES).keys if key[1] not in NOT_OURS]
 
     # -- questions
 

@@ -25,7 +25,8 @@ from controller.sandbox.simulator.possible import why_never
 from controller.sandbox.simulator.process import Process
 from controller.sandbox.simulator.purchases import Purchases
 from controller.sandbox.simulator.standing import Kept
-from controller.sandbox.simulator.strangers import NODE, Strangers
+from controller.sandbox.simulator.strangers import NODES as NOT_OURS
+from controller.sandbox.simulator.strangers import Strangers
 from controller.sandbox.simulator.worlds import Worlds
 from controller.sandbox.wire import Request
 
@@ -114,7 +115,7 @@ class Judge:
             self._leased[process.name] = self._worlds.loop.time()
         elif status < 300 and self._hurts:
             self._hurt(request)
-        elif path.startswith(f"/api/v1/nodes/{NODE}") and request.method in ("PATCH", "PUT", "DELETE"):
+        elif request.method in ("PATCH", "PUT", "DELETE") and _node_of(path) in NOT_OURS:
             self.violated(f"{request.method} {path}: the node is not ours")
 
     # -- promise 3: never hurt work
@@ -215,3 +216,9 @@ class Judge:
         for words in left:
             self.violated(words)
         return machines, disks
+
+
+def _node_of(path: str) -> str:
+    """The name in a path to a Node, or to what hangs on it."""
+    parts = path.split("/")
+    return parts[4] if parts[:4] == ["", "api", "v1", "nodes"] and len(parts) > 4 else ""

@@ -107,6 +107,11 @@ def whose(told: Mapping[str, Any]) -> Process | None:
     return handle._context.get(_HERE) if handle is not None else None
 
 
+def has_a_home(told: Mapping[str, Any]) -> bool:
+    """Whether it can be said whose it was: a bare future, as a call of a dead process leaves it, is anybody's."""
+    return told.get("handle") is not None or isinstance(told.get("task") or told.get("future"), asyncio.Task)
+
+
 class _Naps(Now, frozen=True):
     async def sleep(self, seconds: float) -> None:
         await (nap(seconds) if seconds > 0 else asyncio.sleep(0))

@@ -112,9 +112,14 @@ class Purchases:
         return max(min(record.intended_at - BEGAN, now), now - _LONGEST)
 
     def _above_limits(self, record: Machine) -> list[str]:
-        # Those that nobody could know of do not count.
-        pairs = [(one, self._books.machine(one.hostname)) for one in self._holdings.promised_once()]
-        known_of = [(one, known) for one, known in pairs if known is not None and not known.surplus]
+        # Those that nobody could know of do not count, nor does one whose end was told: that was a lie of the cloud's.
+        there = [one for one in self._holdings.promised_once() if self._books.machine(one.hostname)]
+        pairs = [(one, self._holdings.promise(one)) for one in there]
+        known_of = [
+            (one, known)
+            for one, known in pairs
+            if known is not None and not known.surplus and known.phase is not Phase.TOMBSTONE
+        ]
         alive, records = [one for one, _ in known_of], [known for _, known in known_of]
         found = []
         pool = self._policy.pool(record.pool)

@@ -4,7 +4,7 @@ An entry is an object with `at_s` (seconds from the beginning), `for_s` where it
 
 * `cloud_fault`, `cluster_fault`: a rule as `/_sandbox/faults` takes it, for `for_s` or as often as it says (a
   pattern among `rows`: one of the controller's machines);
-* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
+* `cloud_event`: an event as `/_sandbox/events` takes it (`shut_down` with `for_s`: started again then; `balance`: paid in again after `for_s`; `settings`, `catalogue`, `revoke_tokens` with credentials: as before after `for_s`; no `plant`); `cloud_knobs`, `cluster_knobs`: settings, for `for_s`;
 * `late`: `{method, path, seconds, times}`: calls that are sent and arrive so much later;
 * `cluster`: disconnect, compact, lag, forget_node, flap, reregister, taint, restart_kubelet;
 * `controller`: die (`awaits` steps later), stand_still (`seconds`), clock (`seconds`), second (for `for_s`).
@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from controller.sandbox.cloud.events import read_event
 from controller.sandbox.cloud.knobs import BadSetting
 from controller.sandbox.cloud.reading import Fields
-from controller.sandbox.cloud.scenario import read_scenario
 from controller.sandbox.cloud.settings import Settings as CloudSettings
 from controller.sandbox.cluster.join import read_yaml
 from controller.sandbox.cluster.settings import Settings as ClusterSettings
@@ -36,6 +36,18 @@ KINDS = (
     "cloud_fault", "cloud_event", "cloud_knobs", "late", "cluster_fault", "cluster_knobs", "cluster",
     "controller",
 )  # fmt: skip
+# Knobs that would turn what a simulation stands on.
+_CLOCK = "its clock is virtual"
+CLOUD_IS_ONE = {
+    "speed": _CLOCK,
+    "projects": "it has one account",
+    "project_per_client": "it has one account",
+}
+CLUSTER_IS_ONE = {
+    "speed": _CLOCK,
+    "require_token": "nobody in it has a token",
+    "tokens": "nobody in it has a token",
+}
 METHODS = ("*", "GET", "POST", "PUT", "PATCH", "DELETE")
 OURS = "{cluster}-*"  # hostnames of the controller's machines
 
@@ -225,11 +237,9 @@ def checked(at: str, raw: Any) -> Entry:
         if kind in ("cloud_fault", "cluster_fault"):
             parse_rule(f"{at}.{kind}", value)
         elif kind == "cloud_event":
-            read_scenario([value], f"{at}.{kind}")
-        elif kind == "cloud_knobs":
-            CloudSettings().changed(value)
-        elif kind == "cluster_knobs":
-            ClusterSettings().change(value)
+            _event_of_file(f"{at}.{kind}", value)
+        elif kind in ("cloud_knobs", "cluster_knobs"):
+            _knobs_of_file(f"{at}.{kind}", kind, value)
         elif kind == "late":
             _late(f"{at}.late", value)
         elif value not in (CLUSTER_DEEDS if kind == "cluster" else CONTROLLER_DEEDS):
@@ -238,6 +248,34 @@ def checked(at: str, raw: Any) -> Entry:
     except (BadRule, BadSetting, ValueError, TypeError) as problem:
         raise BadSchedule(str(problem)) from None
     return dict(raw)
+
+
+def _event_of_file(at: str, value: Any) -> None:
+    read_event(Fields(at, value))
+    if value["event"] == "plant":
+        expected = "another event: strangers' machines, disks and scripts are there from the beginning"
+        raise BadSchedule(f"{at}.event: got 'plant', expected {expected}")
+    if value["event"] == "settings":
+        _simulated(f"{at}.values", CLOUD_IS_ONE, value.get("values") or {})
+
+
+def _knobs_of_file(at: str, kind: str, value: Any) -> None:
+    if not isinstance(value, dict):
+        raise BadSchedule(f"{at}: got {value!r}, expected an object of knobs")
+    try:
+        if kind == "cloud_knobs":
+            CloudSettings().changed(value)
+        else:
+            ClusterSettings().change(value)
+    except ValueError as problem:
+        raise BadSchedule(f"{at}.{problem}") from None
+    _simulated(at, CLOUD_IS_ONE if kind == "cloud_knobs" else CLUSTER_IS_ONE, value)
+
+
+def _simulated(at: str, never: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    for key, why in never.items():
+        if key in values:
+            raise BadSchedule(f"{at}.{key}: got {values[key]!r}, expected none in a simulation: {why}")
 
 
 def _late(at: str, value: Any) -> None:

@@ -51,11 +51,14 @@ def as_test(
     trouble: Sequence[Entry],
     told: str,
     settings: Mapping[str, Any],
+    *,
+    residents: bool = False,
 ) -> str:
-    """`settings`: those that differ from a standard day's."""
+    """`settings`: those that differ from a standard day's. `residents`: pods without GPUs lived there, too."""
     pods = "".join(f"    {work!r},\n" for work in works)
     events = "".join(f"    {json.loads(json.dumps(entry))!r},\n" for entry in trouble)
     chosen = "".join(f"    {key!r}: {value!r},\n" for key, value in settings.items())
+    beside = ", residents=True" if residents else ""
     return (
         f'"""Reduced from seed {seed}, which violated: {told}"""\n\n'
         "from __future__ import annotations\n\n"
@@ -63,6 +66,6 @@ def as_test(
         "from tests.simulator.days import Day\n\n"
         f"PODS = [\n{pods}]\nFAULTS = [\n{events}]\nSETTINGS = {{\n{chosen}}}\n\n\n"
         f"def test_seed_{seed}_violates_nothing() -> None:\n"
-        f"    day = Day({seed}, {hours!r}, works=PODS, faults=FAULTS, settings=SETTINGS)\n"
+        f"    day = Day({seed}, {hours!r}, works=PODS, faults=FAULTS, settings=SETTINGS{beside})\n"
         '    assert day.result["violations"] == [], day.trace\n'
     )

@@ -14,17 +14,26 @@ from typing import Any
 from controller.cluster import memory
 from controller.config.load import Loaded
 from controller.planning.pauses import LONGEST_PAUSE
-from controller.sandbox.simulator.bound import everything_sold, lower_bound
+from controller.sandbox.simulator.bound import lower_bound
+from controller.sandbox.simulator.cheaper import best_of
 from controller.sandbox.simulator.clock import VirtualLoop
 from controller.sandbox.simulator.complaints import Complaints
 from controller.sandbox.simulator.doors import GroundDoor, SkyDoor
 from controller.sandbox.simulator.founding import founded
 from controller.sandbox.simulator.judge import MOST_VIOLATIONS, Judge
 from controller.sandbox.simulator.owner import Owner
-from controller.sandbox.simulator.process import CRASHED, RESTARTS_AFTER, Process, tasks_of_processes, whose
+from controller.sandbox.simulator.process import (
+    CRASHED,
+    RESTARTS_AFTER,
+    Process,
+    has_a_home,
+    tasks_of_processes,
+    whose,
+)
+from controller.sandbox.simulator.residents import Residents
 from controller.sandbox.simulator.result import Result, Waits
 from controller.sandbox.simulator.schedule import Entry
-from controller.sandbox.simulator.slices import most_cut, pools_cut
+from controller.sandbox.simulator.slices import pools_cut
 from controller.sandbox.simulator.trouble import Trouble
 from controller.sandbox.simulator.workload import Work
 from controller.sandbox.simulator.worlds import Worlds
@@ -53,10 +62,11 @@ class Simulation:
         look_every: float = 60.0,
         dies: Callable[[int], bool] | None = None,
         stop_early: bool = False,
+        residents: bool = False,
     ) -> None:
         """`dies`: asked at each await of the first controller, counted from 1, whether it is killed there.
 
-        `stop_early`: at the first violation.
+        `stop_early`: at the first violation. `residents`: pods without GPUs live there, too.
         """
         self.seed = seed
         self.hours = hours
@@ -75,12 +85,13 @@ class Simulation:
         self._stopping: set[str] = set()
         self.cluster_id = cluster_id = founded(self.worlds, loaded)
         self.owner = Owner(self.worlds, works, self.note)
+        self.residents = Residents(self.worlds, works, seed) if residents else None
         self.judge = Judge(self.worlds, self.owner, loaded, cluster_id, self.note)
         self.worlds.hear.append(self.judge.look)
         cut_into = pools_cut(self.judge.policy, cluster_id)
         self.worlds.tell_cluster("PUT", "settings", {"gpus_sliced": cut_into})
         self.trouble = Trouble(self, trouble)
-        self._slices = max((n for e in trouble for n in most_cut(e)), default=0)
+        self._entries = trouble
         self._bound = Decimal(0)
 
     def note(self, words: str) -> None:
@@ -155,9 +166,11 @@ class Simulation:
 
     def _fallen(self, loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
         """An error of a task or a callback that nobody fetches; those of a dead process are its end."""
-        process = whose(told)
+        process, error = whose(told), told.get("exception")
         if process is not None and not process.dead:
-            self.judge.violated(f"the program lost an error: {told.get('exception')!r}")
+            self.judge.violated(f"the program lost an error: {error!r}")
+        elif process is None and error is not None and has_a_home(told):
+            self.judge.violated(f"the simulation lost an error: {error!r}")
 
     def _clean_up(self) -> None:
         left = asyncio.all_tasks(self.loop)
@@ -198,9 +211,7 @@ class Simulation:
         self._bound = lower_bound(
             self.owner.ran(),
             self.judge.policy,
-            everything_sold(),
-            self.worlds.cloud.state,
-            self._shortest_boot(),
+            best_of(self._entries, self.worlds.cloud.state.settings, self.worlds.cluster.settings),
         )
         gc.collect()  # an error that nobody fetched is told when its task is forgotten
         for place in list(self.processes):
@@ -215,6 +226,8 @@ class Simulation:
 
     def _patience(self) -> float:
         """How long nothing may happen before nothing will any more."""
+        if any(one.status == "deleting" for one in self.worlds.cloud.state.instances.values()):
+            return AFTERWARDS  # the cloud is at it, however long a fault has made that
         longest = max(STUCK, *(6 * seconds for seconds in self._delays()))
         # What came to nothing often enough is tried once a day.
         return LONGEST_PAUSE + longest if self.judge.books.ledger().tried else longest
@@ -248,12 +261,6 @@ class Simulation:
             return False
         left = self.owner.left
         return left == 0 or (quiet >= QUIET and left == len(self.judge.hopeless()))
-
-    def _shortest_boot(self) -> float:
-        settings = self.worlds.cluster.settings
-        shown = self.worlds.cloud.state.settings
-        stages = [shown.ordered_s.low, shown.provisioning_s.low]
-        return sum(stages) + settings.boot[0] + settings.ready[0] + settings.gpu[0] + settings.pod_start[0]
 
     def _tidy(self) -> None:
         self.worlds.forget(KEPT)

@@ -14,6 +14,8 @@ from controller.sandbox.simulator.worlds import Worlds
 
 INTENT = "aaaaaaaaaa"
 NODE = "foreign-gpu-node"
+PLAIN = "plain-node"  # where pods without GPUs have a place
+NODES = (NODE, PLAIN)
 KIND = {"instance_type": "CPU.4V.16G", "image": "ubuntu-24.04", "location_code": "FIN-01"}
 
 

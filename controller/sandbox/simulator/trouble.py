@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.domain.reason import Reason
 from controller.sandbox.cloud import lifecycle
+from controller.sandbox.cloud.settings import STAGES, Settings
 from controller.sandbox.faults import Faults, parse_rule
 from controller.sandbox.simulator.schedule import Entry
 from controller.sandbox.simulator.trouble_of_nodes import to_a_node
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
 
 LOOKED_AFTER = 4 * 3600.0  # seconds between two looks of a person at the status
-STUCK = ("error", "dreaming")  # not off: it may work, for all that anybody can know
+# In any other a machine is stuck, and not off: it may work, for all that anybody can know.
+CLEAR = (*STAGES, "running", "offline", "deleting", "discontinued")
 # What the status says of a machine that is kept by its pods only: it fell silent, or failed in whichever way was seen.
 HELPLESS = tuple(
     reason.value
     for reason in (
         Reason.SILENT,
         Reason.LAUNCH_FAILED,
+        Reason.NO_CAPACITY,
         Reason.LAUNCH_DEADLINE,
         Reason.JOIN_DEADLINE,
         Reason.READY_DEADLINE,
@@ -47,10 +50,14 @@ class Knobs:
 
     def turn(self, values: dict[str, Any], shown: Mapping[str, Any]) -> Callable[[], None]:
         """`shown`: as they are, for those that nothing has turned yet. Returns what turns them back."""
+        self._tell(dict(values))
+        return self.turned(values, shown)
+
+    def turned(self, values: Mapping[str, Any], shown: Mapping[str, Any]) -> Callable[[], None]:
+        """The same, where they were turned in another way; `shown`: as they were."""
         self._usual = {key: shown[key] for key in values} | self._usual
         ours = dict(values)
         self._turned.append(ours)
-        self._tell(ours)
 
         def back() -> None:
             self._turned = [one for one in self._turned if one is not ours]
@@ -163,6 +170,7 @@ class Trouble:
                 return
             rest = {key: value for key, value in event.items() if key not in ("hostname", "count", "share")}
             event = {**rest, "id": self._rng.choice(ours)}
+        settings = self._worlds.cloud.state.settings
         try:
             done = self._worlds.tell_cloud("POST", "events", event)
         except ValueError as problem:
@@ -177,6 +185,14 @@ class Trouble:
             self._for(lasts or 1800, self._pay_in)
         if event.get("event") == "outcomes":
             self._for(3600, lambda: self._worlds.tell_cloud("PUT", "outcomes", []))
+        self._knobs_were(settings, lasts)
+
+    def _knobs_were(self, settings: Settings, lasts: float) -> None:
+        """What an event has turned is as it was after so long, or at the end."""
+        before, after = settings.shown(), self._worlds.cloud.state.settings.shown()
+        changed = {key: value for key, value in after.items() if value != before[key]}
+        if changed:
+            self._for(lasts, self._cloud_knobs_held.turned(changed, before))
 
     def _start(self, key: str) -> None:
         one = self._worlds.cloud.state.instances.get(key)
@@ -188,7 +204,7 @@ class Trouble:
         """A person reads the status now and then, and deletes in the console what nobody else can know to be dead."""
         told = self._sim.judge.books.told()
         for one in list(self._worlds.cloud.state.instances.values()):
-            if one.status not in STUCK or told.get(one.hostname) not in HELPLESS:
+            if one.status in CLEAR or told.get(one.hostname) not in HELPLESS:
                 continue
             if self._sim.judge.books.gpu_pods_on(one.hostname):  # all others are the controller's business
                 self._sim.note(f"somebody deletes {one.hostname}, which is {one.status}")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.sandbox.cluster.resources import NODES
-from controller.sandbox.simulator.strangers import NODE
+from controller.sandbox.simulator.strangers import NODES as NOT_OURS
 from controller.sandbox.simulator.worlds import Worlds
 
 
@@ -20,7 +20,7 @@ def to_a_node(
 ) -> None:
     """To one that chance chooses, if there is any."""
     cluster = worlds.cluster
-    nodes = [key[1] for key in cluster.store.shelf(NODES).keys if key[1] != NODE]
+    nodes = [key[1] for key in cluster.store.shelf(NODES).keys if key[1] not in NOT_OURS]
     if not nodes:
         return
     name = rng.choice(nodes)

@@ -14,6 +14,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from controller.domain.names import gpu_slug
+
 DRAWN = ("standard", "big")  # all others are files
 MOST_MACHINES = 400  # in a workload from a file
 STANDARD_PODS, STANDARD_MACHINES = 200, 15  # in a day
@@ -77,15 +79,19 @@ class BadWorkload(ValueError):
 
 
 def read(path: str, *, compress: float = 1.0) -> list[Work]:
-    """`compress`: how many times faster the arrivals and the running pass than they are written."""
+    """`compress`: how many times faster the arrivals and the running pass than they are written.
+
+    The minimal form is somebody's own, and its moments are those of a faults file; a trace begins with its first pod.
+    """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, restkey=_TOO_MANY)
             columns = tuple(rows.fieldnames or ())
             if set(MINIMAL[:5]) <= set(columns):
-                found = list(_minimal(path, rows))
+                found, begin = list(_minimal(path, rows)), 0.0
             elif set(TRACE) <= set(columns):
                 found = list(_trace(path, rows))
+                begin = min((work.arrives for work in found), default=0.0)
             else:
                 raise BadWorkload(
                     f"{path}: columns {', '.join(columns) or 'none'}; expected {','.join(MINIMAL)}, "
@@ -95,9 +101,8 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
         raise BadWorkload(f"{path}: cannot be read: {problem}") from None
     if not found:
         raise BadWorkload(f"{path}: no pod that needs a GPU")
-    first = min(work.arrives for work in found)
     return _named(
-        _within_a_year(work._replace(arrives=(work.arrives - first) / compress, lasts=work.lasts / compress))
+        _within_a_year(work._replace(arrives=(work.arrives - begin) / compress, lasts=work.lasts / compress))
         for work in found
     )
 
@@ -105,7 +110,7 @@ def read(path: str, *, compress: float = 1.0) -> list[Work]:
 def _within_a_year(work: Work) -> Work:
     for what, seconds in (("arrives", work.arrives), ("runs", work.lasts)):
         if seconds > YEAR:
-            after = "after the first" if what == "arrives" else "long"
+            after = "after the beginning" if what == "arrives" else "long"
             raise BadWorkload(
                 f"{work.name}: the pod {what} {seconds:g} s {after}, expected {YEAR:.0f} s (a year) at most"
             )
@@ -147,7 +152,8 @@ def _whole_row(at: str, row: Mapping[str, str | list[str] | None]) -> None:
 
 
 def _models(text: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (text or "").split("|") if part.strip())
+    """As labels say them, however they are written: `A100 80GB` is a100-80gb."""
+    return tuple(gpu_slug(part) for part in (text or "").split("|") if part.strip())
 
 
 def _number(at: str, row: Mapping[str, str | None], key: str) -> float:
