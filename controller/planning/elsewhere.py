@@ -72,19 +72,26 @@ class Elsewhere:
         for ask in here if without else ():
             self._board.take(ask, home)
         taken: list[tuple[Ask, int]] = []
-        # Those that must be near others come first: beside one that leaves with them they may find no place.
-        for ask in sorted(here, key=lambda ask: not ask.pod.shape.affinity):
-            if not _needs_a_place(ask.pod):
-                continue
-            number = self._place(ask, without)
-            if number is None:
+        # Those that must be near others come first: beside one that leaves with them they may find no place. Where that
+        # is the one they must be near, they wait for it, as they would in the scheduler's queue.
+        waiting = [ask for ask in here if _needs_a_place(ask.pod)]
+        waiting.sort(key=lambda ask: not ask.pod.shape.affinity)
+        while waiting:
+            again: list[Ask] = []
+            for ask in waiting:
+                number = self._place(ask, without)
+                if number is None:
+                    again.append(ask)
+                    continue
+                self._board.put(ask, number)
+                taken.append((ask, number))
+            if len(again) == len(waiting):
                 for each, at in reversed(taken):
                     self._board.take(each, at)
                 for each in here if without else ():
                     self._board.put(each, home)
-                return ask.pod
-            self._board.put(ask, number)
-            taken.append((ask, number))
+                return again[0].pod
+            waiting = again
         self._open &= ~without
         self._gone |= without
         for ask, number in taken:

@@ -19,6 +19,7 @@ DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
 VOLUME_CLAIMS = "persistentvolumeclaims"
 VOLUMES = "persistentvolumes"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
+VOLUME_KINDS = (VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 
 
 def missing_right(snapshot: Snapshot, *kinds: str) -> str:

@@ -27,6 +27,7 @@ from controller.planning.disruption import Allowance, closed, counts_until, hour
 from controller.planning.early import kept_for
 from controller.planning.elsewhere import Elsewhere
 from controller.planning.protection import blockers, in_use, paused
+from controller.planning.rights import VOLUME_KINDS, missing_right
 from controller.planning.room import Room
 from controller.planning.sites import node_of
 from controller.planning.steering import Idle, is_avoided, steered
@@ -269,8 +270,11 @@ def _take_in_order(
         elif refused := allowance.refuses(why.code, machine.name):
             told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
         elif (stranded := elsewhere.leave(machine.name)) is not None:
+            unreadable = missing_right(snapshot, *VOLUME_KINDS) if stranded.shape.volumes else ""
             told[machine.name] = Explanation(
-                Reason.IN_USE, f"idle; pod {stranded.key} on it would find no place on another node"
+                Reason.IN_USE,
+                f"idle; pod {stranded.key} on it would find no place on another node"
+                + (f", as far as is known: {unreadable}" if unreadable else ""),
             )
         else:
             allowance.take(why.code, machine.name)

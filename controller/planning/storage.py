@@ -85,7 +85,8 @@ class Storage:
                 known[driver] = min(most, known.get(driver, most))
         self.used_alone = self._exclusive(snapshot.pods)
         self._shared = self._waited_for_together(snapshot.pods)
-        self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+        self._unreadable = missing_right(snapshot, VOLUME_CLAIMS, VOLUMES)
+        self._no_classes = missing_right(snapshot, STORAGE_CLASSES)
 
     def limits(self, node: str) -> Mapping[str, int]:
         return self._limits.get(node, {})
@@ -174,6 +175,8 @@ class Storage:
                 if bound.driver:
                     attached.add((bound.driver, bound.name))
                 continue
+            if self._no_classes:
+                return Held(wrong=self._no_classes)
             kind = self._classes.get(self._default if claim.storage_class is None else claim.storage_class)
             if kind is None or not kind.waits_for_consumer:
                 return Held(wrong=f"claim {name} is not bound to a volume, and none waits for its pod")

@@ -165,7 +165,9 @@ DISK: dict[str, Any] = {"volumes": (PodVolume(claim="data"),)}
         ((web(**APART),), "FIN-01", True),
         ((web(**PORT), web("there", "other", **PORT)), "FIN-01", False),
         ((web(**PORT), web("there", "other")), "FIN-01", True),
-        ((web(**NEAR), pod("db", 0, node=NAME, owner_kind="ReplicaSet", labels={"app": "db"})), "FIN-01", False),
+        # Both leave, and the scheduler binds the one beside the other.
+        ((web(**NEAR), pod("db", 0, node=NAME, owner_kind="ReplicaSet", labels={"app": "db"})), "FIN-01", True),
+        ((web(**NEAR), pod("db", 0, node=NAME, owner_kind="ReplicaSet", labels={"app": "db"}, node_selector={"no": "where"})), "FIN-01", False),
         ((web(**NEAR), pod("db", 0, node="other", labels={"app": "db"})), "FIN-01", True),
         # Its Node, while it is drained, is a place to spread over for minutes only.
         ((web(**EVENLY), web("there", "other"), web("more", "other")), "FIN-02", True),

@@ -255,3 +255,18 @@ def test_a_machine_with_one_pod_goes_if_and_only_if_a_plain_judge_finds_it_anoth
     later = [host for host in hosts if host.name != NAME]
     found = [host.name for host in later if not objection(moves, host, later, {})]
     assert gone(snapshot) == ([NAME] if found else []), found
+
+
+@pytest.mark.parametrize("kind", ["persistentvolumes", "persistentvolumeclaims"])
+def test_a_right_that_is_missing_is_told_where_it_keeps_a_machine(kind: str) -> None:
+    claim = VolumeClaim(namespace="default", name="data", phase="Bound", volume="v")
+    snapshot = idle(
+        web("web", NAME, volumes=(PodVolume(claim="data"),)),
+        others=(at("other"),),
+        volumes=(Volume(name="v"),),
+        volume_claims=(claim,),
+        unreadable=(kind,),
+    )
+    assert gone(snapshot) == []
+    assert f"may not read {kind}" in plan(snapshot).machines[NAME].message
+    assert gone(replace(snapshot, unreadable=("storageclasses.storage.k8s.io",))) == [NAME]
