@@ -26,7 +26,9 @@ class Companions:
         self.needed: dict[str, str] = {}  # machines of ours that one of them needs, with that one
         pods = [pod for gang in gangs for pod in gang.beside]
         self._asks = {ask.pod.key: ask for ask in asks(pods, declared)}
-        rooms = [room.copy() for room in chain(sites.ready, sites.shut, sites.coming)] if pods else []
+        called_back = (room for room in sites.draining if room.pods)  # others go on leaving
+        every = chain(sites.ready, sites.shut, sites.coming, called_back)
+        rooms = [room.copy() for room in every] if pods else []
         theirs = [room for room in rooms if room.machine is None and room.offer is None]
         ours = [room for room in rooms if room.machine is not None or room.offer is not None]
         self._theirs = (Line(theirs), Line(theirs, later=True))

@@ -680,3 +680,13 @@ def test_pods_of_an_earlier_run_that_are_still_listed_make_a_gang_no_older() -> 
     decided = plan(young)
     assert bought(decided) == []
     assert {decided.pods[f"default/m{n}"].code for n in range(2)} == {Reason.WAITS_FOR_SIBLINGS}
+
+
+@pytest.mark.parametrize("phase", [Phase.READY, Phase.DRAINING])
+def test_a_member_without_gpu_fits_a_machine_that_is_called_back_for_another(phase: Phase) -> None:
+    marks = {"gpu-autoscaler/gang": "llm", "gpu-autoscaler/gang-size": "2"}
+    gang = (pod("driver", 0, annotations=marks), pod("worker", annotations=marks))
+    home = machine(phase=phase)
+    decided = plan(world(offers=offers(A1), pods=gang, machines=(home,), nodes=(node(home.name),)))
+    assert bought(decided) == []
+    assert decided.pods["default/worker"].code is Reason.FITS_NOW
