@@ -121,7 +121,7 @@ class PoolSetting(Section):
     )
     resources: Annotated[dict[str, str], PlainValidator(parse_resources)] = Field(
         {},
-        description="Totals per node where they differ from the catalogue. GPUs in another form (nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared) are there instead of whole ones, all else beside them. Huge pages are taken off the memory.",
+        description="Totals per node where they differ from the catalogue. GPUs in another form (nvidia.com/mig-1g.10gb, nvidia.com/gpu.shared, other names of NVIDIA's) are there instead of whole ones, all else beside them; so are nvidia.com/hostdev, rdma, sriov, mlnx, ib, roce, gpumem, gpucores and priority, and what is declared together with nvidia.com/gpu. Huge pages are taken off the memory.",
     )
     join: Text | None = Field(
         None,

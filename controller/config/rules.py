@@ -143,12 +143,13 @@ def _headroom(tree: Tree) -> Iterator[Problem]:
 
 
 def _priorities(tree: Tree) -> Iterator[Problem]:
-    names = [str(pool.get("name")) for _, pool in _entries(tree, ("pools",))]
+    names = [str(one.get("name")) for top in ("pools", "machines") for _, one in _entries(tree, (top,))]
     given = tree.get(("scale_up", "priorities"))
     for number, name in enumerate(given if isinstance(given, list | tuple) else ()):
         if isinstance(name, str) and name not in names:
             path = ("scale_up", "priorities", number)
-            yield tree.places.problem(path, name, f"the name of a pool{suggestion(name, names)}")
+            expected = f"the name of a pool or of a machine to switch{suggestion(name, names)}"
+            yield tree.places.problem(path, name, expected)
 
 
 def _joins(tree: Tree) -> Iterator[Problem]:

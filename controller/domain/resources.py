@@ -17,6 +17,11 @@ _GPUS = (
     "nvidia.com/mig-",
 )  # shared ones, and slices; nvidia.com/gpumem counts megabytes
 _CARDS = ("rdma/",)
+_NVIDIA = "nvidia.com/"
+_BESIDE = tuple(
+    _NVIDIA + kind
+    for kind in ("hostdev", "rdma", "sriov", "mlnx", "ib", "roce", "gpumem", "gpucores", "priority")
+)
 
 
 def add(left: Resources, right: Resources) -> dict[str, int]:
@@ -66,8 +71,14 @@ def is_accelerator(name: str, declared: Iterable[str] = ()) -> bool:
 
 
 def is_gpu(name: str) -> bool:
-    """A GPU, whole, shared or a slice, and not what comes beside it (nvidia.com/hostdev)."""
+    """A GPU by its usual name, whole, shared or a slice."""
     return name == GPU or name.startswith(_GPUS)
+
+
+def stands_for_gpus(name: str) -> bool:
+    """What a device plug-in shows in place of whole GPUs, also under a name of its own (nvidia.com/pgpu), and not what is known
+    to come beside them: network cards, shares of memory and cores."""
+    return name.startswith(_NVIDIA) and not name.startswith(_BESIDE)
 
 
 def gpus_of(requests: Resources, declared: Iterable[str] = ()) -> dict[str, int]:

@@ -16,7 +16,7 @@ from controller.domain.kube import DaemonSet, PodShape, Taint, Toleration
 from controller.domain.machine import Phase
 from controller.domain.plan import Snapshot
 from controller.domain.policy import Policy, Pool
-from controller.domain.resources import GPU, HUGE_PAGES, PODS, Resources, is_gpu
+from controller.domain.resources import GPU, HUGE_PAGES, PODS, Resources, stands_for_gpus
 from controller.planning import operators
 
 GIB = 1 << 30
@@ -114,7 +114,7 @@ def gpu_resources(pool: Pool, gpus: int) -> dict[str, int]:
     declared = {
         k: v for k, v in pool.resources.items() if k not in ("cpu", "memory", "ephemeral-storage", PODS)
     }
-    if any(is_gpu(name) for name in declared):
+    if any(stands_for_gpus(name) for name in declared):
         return declared
     return declared | ({GPU: gpus} if gpus else {})
 

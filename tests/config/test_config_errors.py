@@ -254,7 +254,7 @@ def test_a_bad_pool_is_refused_in_words(extra: str, message: str | None) -> None
         ),
         (
             GOOD + "scale_up: {strategy: priority, priorities: [a100, A10]}\n",
-            "config.yaml:8: scale_up.priorities[1] = A10: expected the name of a pool; did you mean a100?",
+            "config.yaml:8: scale_up.priorities[1] = A10: expected the name of a pool or of a machine to switch; did you mean a100?",
         ),
         (GOOD + "limit: {}\n", "config.yaml:8: limit: expected one of the known keys; did you mean limits?"),
         (GOOD + "limits: []\n", "config.yaml:8: limits = []: expected a map of keys and values"),

@@ -342,9 +342,7 @@ def test_what_a_pool_declares_beside_gpus_leaves_it_the_gpus(beside: str) -> Non
     assert types(snapshot) == ["1A100.22V", "1A100.22V"]
 
 
-@pytest.mark.parametrize(
-    "other", ["nvidia.com/gpu.shared", "nvidia.com/gpu-shared", "nvidia.com/mig-1g.10gb"]
-)
+@pytest.mark.parametrize("other", ["nvidia.com/gpu.shared", "nvidia.com/pgpu", "nvidia.com/mig-1g.10gb"])
 def test_gpus_that_a_pool_declares_in_another_form_are_there_instead_of_whole_ones(other: str) -> None:
     declares = policy(pool(resources={other: 4}))
     assert types(world(policy=declares, offers=offers(A1), pods=(pod(gpus=0, requests={other: 1}),))) == [
