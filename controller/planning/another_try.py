@@ -62,7 +62,7 @@ def another_try(
     doubts: Doubts,
     held: Sequence[Held],
     possible: Callable[[Ask], int],
-    would_try: Callable[[Ask], tuple[str, bool]],
+    would_try: Callable[[Ask], tuple[set[str], bool]],
     passed: Collection[str],
     taken: set[str],
     told: dict[str, Explanation],
@@ -102,7 +102,7 @@ def another_try(
         if not (keys.isdisjoint(passed) and all(possible(one.ask) for one in unit.held)):
             turns.without |= keys
             continue
-        pools = {would_try(one.ask)[0] for one in unit.held}
+        pools = {name for one in unit.held for name in would_try(one.ask)[0]}
         if pools & taken:
             _tell(unit, told, "one at a time is tried, and one is on its way")
             turns.waiting |= keys

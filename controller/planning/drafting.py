@@ -151,6 +151,7 @@ def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = 
     pods = max(1, len(found.pods))
     moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
     alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
+    parked: set[str] = set()  # gangs whose turn it is not, left out as long as it may be that of others
     passed: set[str] = set()  # pods for which nothing is ordered of what is in doubt, as it turned out
     while True:
         made = _draft(snapshot, found, options, failed, tried, blamed, wakes, doubts, whole, passed, first)
@@ -163,7 +164,8 @@ def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = 
         if not in_vain <= passed and len(passed) < _PASSED_ON:
             passed |= in_vain  # it is the turn of others
             continue
-        for key in made.places.keys() & broken.keys():
+        waiting = {gang.key for key, gang in found.gangs.items() if key in made.waiting}
+        for key in made.places.keys() & broken.keys() - waiting:
             broken[key] = nearest.setdefault(key, broken[key])
         if tried.heed(made.places, broken, made.seated, made.hopeless, more=moves > 0) and moves:
             moves -= 1
@@ -177,8 +179,17 @@ def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = 
             return made
         short = made.short
         alone -= 1
-        waiting = {gang.key for key, gang in found.gangs.items() if key in made.waiting}
         ready = {key: why for key, why in broken.items() if key not in waiting} or broken
+        in_the_way = {key: why for key, why in broken.items() if key not in ready and made.seated[key]}
+        if (
+            in_the_way
+        ):  # it has no turn, and so not its places either, unless those that have one fail without it
+            failed |= in_the_way
+            parked |= in_the_way.keys()
+            continue
+        for key in parked:
+            del failed[key]
+        parked.clear()
         failed |= _of_no_influence(ready, tried.held) if alone >= 0 else broken
         tried.clear()  # what is left out now may have been in the way
 

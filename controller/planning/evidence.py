@@ -14,7 +14,7 @@ import msgspec
 from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.tries import with_failure
+from controller.domain.tries import with_failure, with_use
 from controller.planning.lost import silent_for_long
 from controller.planning.pauses import pause_after
 
@@ -169,6 +169,21 @@ def in_vain_by_now(snapshot: Snapshot) -> dict[str, InVain]:
                 first=bool(machine.pods),
                 now=snapshot.now,
             )
+    # One that has held since ends that, as it does for what the fleet has counted.
+    up = {node.name for node in snapshot.nodes if node.ready}
+    holding = [m for m in snapshot.machines if m.phase is Phase.READY and m.name in up]
+    for machine in sorted(holding, key=lambda m: (m.ready_at, m.name)):
+        key = f"{machine.pool}{ONCE_READY}"
+        if key not in found or snapshot.now - machine.ready_at <= limits.backoff_unusable:
+            continue
+        known = found[key]
+        alike = known.sorts.get(machine.kind)
+        if machine.ready_at > (alike.last if alike is not None else 0.0 if known.sorts else known.last):
+            left = with_use(known, machine.kind, machine.ready_at)
+            if left is None:
+                del found[key]
+            else:
+                found[key] = left
     return found
 
 

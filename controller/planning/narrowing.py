@@ -103,13 +103,15 @@ class Narrowing:
             offers &= self._board.allowed(profile, POSSIBLE)[2]
         return self._board.offers_specially(profile, offers) if offers and profile.special else offers
 
-    def would_try(self, ask: Ask) -> tuple[str, bool]:
-        """Of which pool it would have a machine, were it its turn, and whether one like it came to nothing before."""
+    def would_try(self, ask: Ask) -> tuple[set[str], bool]:
+        """Of which pools it would have a machine, were it its turn, and whether one like it came to nothing before."""
         offers = self.allowed(ask)
         if ask.gang is None or ask.gang.key not in self._whole:
             offers &= self._best_to_try(offers)
-        best = self._shop.best(offers)
-        return sort_of(self._shop.offers[best])[0], bool(offers & (self._doubtful | self._failed))
+        pools = {sort_of(self._shop.offers[self._shop.best(offers)])[0]}
+        if ask.gang is not None:  # where its best pool has no room for all, the rest comes from others
+            pools |= self._pools(self.allowed(ask) & self._doubtful)
+        return pools, bool(offers & (self._doubtful | self._failed))
 
     def _pools(self, offers: int) -> set[str]:
         return {sort_of(self._shop.offers[n])[0] for n in bits(offers)}

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from controller.domain import names
 from controller.domain.cloudthings import InstanceType
-from controller.domain.kube import Pod
-from controller.domain.machine import ONCE_READY, Phase
+from controller.domain.kube import Node, Pod
+from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Headroom
 from controller.domain.reason import Reason
@@ -466,3 +466,87 @@ def test_of_two_things_that_speak_against_it_the_one_with_the_longer_pause_count
     for in_vain in (never, never | {f"a100{ONCE_READY}": known(2, 2)}):
         found = plan(world(offers=offers(A1), pods=(pod(),), in_vain=in_vain))
         assert not any(isinstance(action, Launch) for action in found.actions)
+
+
+def up(number: int, since: float, *, silent: bool = False) -> tuple[Machine, Node, Pod]:
+    """A machine that became usable then, with its pod; `silent`: its Node fell silent half an hour later."""
+    name = f"home-a100-{'abcdefgh'[number] * 10}"
+    labels = {"kubernetes.io/hostname": name, names.LABEL_INSTANCE_TYPE: A1.name}
+    ready_since = since + 1800 if silent else since
+    there = node(name, 1, labels=labels, ready=not silent, ready_since=ready_since, created=since - 60)
+    mine = machine(name, intended_at=since - 300, ready_at=since, pods=(f"default/job{number}",))
+    return mine, there, pod(f"job{number}", node=name)
+
+
+@pytest.mark.parametrize(("others", "count"), [((NOW - 5 * 24 * HOUR,), 4), ((), 1)])
+def test_machines_that_are_silent_for_days_hold_nobody_up_once_another_one_has_held(
+    others: tuple[float, ...], count: int
+) -> None:
+    """They stay, for work may go on there, and were counted anew in each plan."""
+    silent = [up(number, NOW - (20 - number) * 24 * HOUR, silent=True) for number in range(2)]
+    there = [*silent, *(up(2 + number, since) for number, since in enumerate(others))]
+    machines, nodes, pods = zip(*there, strict=True)
+    waiting = tuple(pod(f"w{number}") for number in range(4))
+    found = plan(
+        world(
+            policy=policy(pool(max=100)),
+            offers=offers(A1),
+            machines=machines,
+            nodes=nodes,
+            pods=(*pods, *waiting),
+        )
+    )
+    assert len(bought(found)) == count
+
+
+def gang_of(name: str, size: int, created: float, **more: Any) -> tuple[Pod, ...]:
+    marks = {names.POD_GANG: name, names.POD_GANG_SIZE: str(size)}
+    return tuple(pod(f"{name}-{n}", created=created, annotations=marks, **more) for n in range(size))
+
+
+def failed(kind: str, tries: int) -> InVain:
+    failing = Failing(since=NOW - 49 * HOUR, last=NOW - 30 * HOUR, tries=tuple(range(1, tries + 1)))
+    return InVain(
+        tries=tries, last=NOW - 30 * HOUR, counted=NOW - 30 * HOUR, reason=Reason.JOIN_DEADLINE, firsts=(1, 2),
+        sorts={f"{kind}/FIN-01": failing}, fine={"1A100.22V/FIN-01": NOW - 5 * HOUR} if kind != A1.name else {},
+    )  # fmt: skip
+
+
+def test_a_gang_without_a_turn_keeps_no_place_from_one_that_has_it() -> None:
+    home, there, _ = up(0, NOW - 5 * HOUR)
+    elder, younger = gang_of("elder", 3, NOW - 50 * HOUR), gang_of("younger", 4, NOW - 40 * HOUR)
+    vain = dict.fromkeys(("v1", "v2"), Reason.JOIN_DEADLINE)
+    known = Tried(tries=5, last=NOW - 30 * HOUR, counted=NOW - 30 * HOUR, machines=("v1", "v2"))
+    found = plan(
+        world(
+            policy=policy(pool(max=2), max_overshoot=1),
+            offers=offers(A1, A2),
+            machines=(home,),
+            nodes=(there,),
+            pods=(*elder, *younger),
+            in_vain={"a100": failed(A2.name, 5)},
+            given_up={one.identity: vain for one in elder},
+            tried={"a100/2A100.44V/FIN-01": known},
+        )
+    )
+    assert {key.split("/")[1].split("-")[0] for a in bought(found) for key in a.pods} == {"elder"}
+
+
+@pytest.mark.parametrize("ages", [(50, 40), (40, 50)])
+def test_a_gang_that_would_need_machines_of_several_pools_takes_the_turn_of_each(
+    ages: tuple[int, int],
+) -> None:
+    selects = {names.LABEL_POOL: "b"}
+    pods = (
+        *gang_of("any", 8, NOW - ages[0] * HOUR),
+        *gang_of("bound", 8, NOW - ages[1] * HOUR, node_selector=selects),
+    )
+    found = plan(
+        world(
+            policy=policy(pool("a", max=1), pool("b", max=100)),
+            offers=offers(A1),
+            pods=pods,
+            in_vain={"a": failed(A1.name, 6), "b": failed(A1.name, 6)},
+        )
+    )
+    assert len(bought(found)) == 8
