@@ -19,6 +19,7 @@ NAMESPACE = "default"
 _PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 KEPT = 600.0  # seconds after the end of a pod
 AGAIN = 5.0
+UNHEARD = 1.0  # seconds that it may take until a binding is heard of
 
 
 class Want:
@@ -79,9 +80,9 @@ class Owner:
         return self._loop.time()
 
     def waited(self, since: float) -> list[Want]:
-        """Who waits for a node, or did at that moment."""
+        """Who waits for a node, or did at that moment as far as anybody could have heard."""
         found = (want for want in self.wants if want.pod and not want.done)
-        return [want for want in found if not want.node or want.bound_at >= since]
+        return [want for want in found if not want.node or want.bound_at >= since - UNHEARD]
 
     def will_end(self, now: float) -> bool:
         """Whether some pod runs whose end is still to come."""
