@@ -85,9 +85,10 @@ def gpus_of(requests: Resources, declared: Iterable[str] = ()) -> dict[str, int]
     """The GPUs that are asked for, whole, shared or in slices; where there are none, what stands for them in this
     cluster. What comes beside GPUs (a network card, say) is counted in units of its own, often far more of them."""
     wanted = {name: units for name, units in requests.items() if units and is_accelerator(name, declared)}
-    return {name: units for name, units in wanted.items() if is_gpu(name)} or {
-        name: units for name, units in wanted.items() if not name.startswith(_CARDS)
-    }
+    for counts in (is_gpu, stands_for_gpus):
+        if found := {name: units for name, units in wanted.items() if counts(name)}:
+            return found
+    return {name: units for name, units in wanted.items() if not name.startswith(_CARDS)}
 
 
 def uses_accelerator(requests: Resources, declared: Iterable[str] = ()) -> bool:

@@ -58,6 +58,14 @@ def with_failure(
     )
 
 
+def ended_by_later(known: InVain, kind: str) -> float:
+    """What is held against this kind ends with a machine of it that came up after this moment, and held."""
+    alike = known.sorts.get(kind)
+    if alike is not None:
+        return alike.last
+    return known.fine.get(kind, 0.0) if known.sorts else known.last
+
+
 def with_use(known: InVain, kind: str, at: float) -> InVain | None:
     """A machine of this kind was of use, which says less of others. None: nothing is held against any more."""
     sorts = {other: found for other, found in known.sorts.items() if other != kind}

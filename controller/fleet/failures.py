@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.domain.machine import ONCE_READY, Machine
 from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
-from controller.domain.tries import counted, later, with_failure, with_use
+from controller.domain.tries import counted, ended_by_later, later, with_failure, with_use
 from controller.fleet.book import Book
 
 _GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
@@ -105,15 +105,7 @@ class Failures:
         known = self.in_vain.get(key)
         if known is None:
             return
-        alike = known.sorts.get(machine.kind)
-        last = (
-            alike.last
-            if alike is not None
-            else known.fine.get(machine.kind, 0.0)
-            if known.sorts
-            else known.last
-        )
-        if machine.ready_at > last:
+        if machine.ready_at > ended_by_later(known, machine.kind):
             self._of_use(key, machine, machine.ready_at)
 
     def _of_use(self, key: str, machine: Machine, at: float) -> None:

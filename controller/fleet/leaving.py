@@ -274,13 +274,15 @@ class Leaving:
             if not machine.instance_id:
                 raise NotYet(f"the instance of {machine.name} is not known; the inventory will tell")
             instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
-            if instance is None:
-                if not machine.delete_at:
-                    await self._sleep(
-                        POLL
-                    )  # nobody asked for its end: it is asked for again, and not at once
-                if await self._is_there_after_all(machine):
+            if instance is None and (not machine.delete_at or machine.reason is not Reason.VANISHED):
+                # From its end on its place in the limits is free, so one answer (a proxy's 404) is not enough, nor two at
+                # once; of one that vanished the lists, or answers by its id, have told before.
+                await self._sleep(POLL)
+                if machine.reason is not Reason.VANISHED:
+                    instance, _ = await look_up(self._ledger, self._removal, machine.instance_id)
+                if self._in(intent, Phase.DELETING) is None:
                     continue
+            if instance is None:
                 self._lead()
                 self._ledger.change(intent, gone_at=self._clock(), gone_in=machine.gone_in or account)
                 await self._ledger.flush()
@@ -308,16 +310,6 @@ class Leaving:
         if machine is not None:
             self._kept.pop(machine.name, None)
             await self._closing.close(policy.cluster_id, intent)
-
-    async def _is_there_after_all(self, machine: Machine) -> bool:
-        """Or followed again meanwhile. From its end on its place in the limits is free, so one answer (a proxy's 404) is
-        not enough; of one that vanished the lists, or answers by its id, have told before.
-        """
-        if machine.reason is not Reason.VANISHED:
-            again, _ = await look_up(self._ledger, self._removal, machine.instance_id)
-            if again is not None:
-                return True
-        return self._in(machine.intent, Phase.DELETING) is None
 
     def has_a_ghost(self, machine: Machine) -> bool:
         """It is gone, and its Node keeps its pods from being planned again."""

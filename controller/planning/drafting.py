@@ -186,6 +186,7 @@ def _whole(snapshot: Snapshot, found: Demand, first: Mapping[str, int] | None = 
         ):  # it has no turn, and so not its places either, unless those that have one fail without it
             failed |= in_the_way
             parked |= in_the_way.keys()
+            tried.clear()  # of what failed beside them
             continue
         for key in parked:
             del failed[key]

@@ -14,7 +14,7 @@ import msgspec
 from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.tries import with_failure, with_use
+from controller.domain.tries import ended_by_later, with_failure, with_use
 from controller.planning.lost import silent_for_long
 from controller.planning.pauses import pause_after
 
@@ -159,8 +159,9 @@ def in_vain_by_now(snapshot: Snapshot) -> dict[str, InVain]:
         if m.phase is Phase.READY and m.name in nodes and waiting.isdisjoint(m.pods)
     ]
     for since, machine in sorted(silent, key=lambda one: (one[0], one[1].name)):
-        if since - machine.ready_at <= limits.backoff_unusable:
-            key = f"{machine.pool}{ONCE_READY}"
+        key = f"{machine.pool}{ONCE_READY}"
+        refuted = key in found and found[key].fine.get(machine.kind, 0.0) > since
+        if since - machine.ready_at <= limits.backoff_unusable and not refuted:
             found[key] = with_failure(
                 found.get(key),
                 machine,
@@ -176,10 +177,8 @@ def in_vain_by_now(snapshot: Snapshot) -> dict[str, InVain]:
         key = f"{machine.pool}{ONCE_READY}"
         if key not in found or snapshot.now - machine.ready_at <= limits.backoff_unusable:
             continue
-        known = found[key]
-        alike = known.sorts.get(machine.kind)
-        if machine.ready_at > (alike.last if alike is not None else 0.0 if known.sorts else known.last):
-            left = with_use(known, machine.kind, machine.ready_at)
+        if machine.ready_at > ended_by_later(found[key], machine.kind):
+            left = with_use(found[key], machine.kind, machine.ready_at)
             if left is None:
                 del found[key]
             else:

@@ -109,7 +109,8 @@ class Narrowing:
         if ask.gang is None or ask.gang.key not in self._whole:
             offers &= self._best_to_try(offers)
         pools = {sort_of(self._shop.offers[self._shop.best(offers)])[0]}
-        if ask.gang is not None:  # where its best pool has no room for all, the rest comes from others
+        if ask.gang is not None and offers & self._doubtful:
+            # Where its best pool has no room for all, the rest comes from others.
             pools |= self._pools(self.allowed(ask) & self._doubtful)
         return pools, bool(offers & (self._doubtful | self._failed))
 

@@ -91,3 +91,44 @@ async def test_a_machine_that_a_list_shows_again_while_it_is_asked_for_is_not_go
     assert controller.only.phase is not Phase.DELETING
     await world.run(controller, 10, step=1)
     assert controller.only.gone_at == 0.0
+
+
+async def test_answers_that_do_not_know_it_for_a_second_give_its_place_to_nobody() -> None:
+    """Its delete was accepted, without effect."""
+    world, controller, _ = await going_while_a_larger_one_is_wanted()
+    world.account.stuck_delete = True
+    really, first = controller.hands.instance, list[float]()
+
+    async def unknown_for_a_second(instance_id: str) -> Instance | None:
+        await world.time.sleep(0.1)
+        if controller.hands.did("delete"):
+            first.append(world.time.now)
+            if world.time.now - first[0] < 1.0:
+                return None
+        return await really(instance_id)
+
+    controller.hands.instance = unknown_for_a_second  # type: ignore[method-assign]
+    await world.run(controller, 30, step=1)
+    world.account.stuck_delete = False
+    await world.run(controller, 120, step=1)
+    assert world.most_alive == 1
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["before the delete", "after it was accepted"])
+async def test_answers_of_which_every_other_one_does_not_know_it_hold_up_no_delete(asked: bool) -> None:
+    """Two replicas, one of which lacks it."""
+    world, controller, _ = await going_while_a_larger_one_is_wanted()
+    world.account.stuck_delete = True
+    really, calls = controller.hands.instance, list[str]()
+
+    async def every_other(instance_id: str) -> Instance | None:
+        if bool(controller.hands.did("delete")) is asked:
+            calls.append(instance_id)
+            if len(calls) % 2:
+                return None
+        return await really(instance_id)
+
+    controller.hands.instance = every_other  # type: ignore[method-assign]
+    await world.run(controller, 60, step=1)
+    assert controller.hands.did("delete")
+    assert len(calls) < 60

@@ -550,3 +550,27 @@ def test_a_gang_that_would_need_machines_of_several_pools_takes_the_turn_of_each
         )
     )
     assert len(bought(found)) == 8
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_silent_node_of_another_pool_brings_no_doubt_back(silent: bool) -> None:
+    """A machine that has held for long was counted as if what a later one had shown were not known."""
+    day = 24 * HOUR
+    held, there, runs = up(0, NOW - 30 * day)
+    failing = Failing(since=NOW - 10 * day, last=NOW - 9 * day, tries=(1, 2))
+    known = InVain(
+        tries=2, last=NOW - 9 * day, counted=NOW - 9 * day, reason=Reason.READY_DEADLINE, firsts=(1, 2),
+        sorts={"8A100.176V/FIN-03": failing}, fine={"1A100.22V/FIN-01": NOW - 2 * day},
+    )  # fmt: skip
+    other, node_of_it, pod_of_it = up(1, NOW - 20 * day, silent=silent)
+    found = plan(
+        world(
+            policy=policy(pool(max=100), pool("other", max=1)),
+            offers=offers(A1),
+            machines=(held, replace(other, pool="other")),
+            nodes=(there, node_of_it),
+            pods=(runs, pod_of_it, *(pod(f"w{number}") for number in range(4))),
+            in_vain={f"a100{ONCE_READY}": known},
+        )
+    )
+    assert len(bought(found)) == 4
