@@ -26,7 +26,7 @@ def test_gpus_that_never_come_cost_two_machines_and_not_a_third(scene: Scene, ku
         time.sleep(4)  # twice the longest back-off
         assert scene.state()["creates"] == 2
         assert "nothing more is bought" in scene.said("train")
-        assert not scene.nodes()
+        until("their Nodes are gone", lambda: not scene.nodes())
         scene.delete_pod("train")
         kubelets.without_gpus = False
         scene.pod("train", 1)
