@@ -71,8 +71,8 @@ def another_try(
     """Who may have a machine ordered now, and who may have none anyhow; the rest is told what it waits for.
 
     `possible`: what offers, limits and other pods allow. A pod that could not have one anyhow stands in the way
-    of no other, and is told why it cannot. `would_try`: the pool of which it would have a machine, and whether one like it came
-    to nothing; who would have something else waits after its own machines only. `passed`: pods of which it turned out
+    of no other, and is told why it cannot. `would_try`: the pools of which it would have machines, and whether one like these
+    came to nothing; who would have something else waits after its own machines only. `passed`: pods of which it turned out
     that nothing is ordered for them. `taken`: pools that this plan orders from for
     nobody in particular; those of which one is tried are added.
     """
