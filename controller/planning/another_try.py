@@ -40,6 +40,9 @@ class _Unit(msgspec.Struct):
     """What is tried together: a pod, or the pods of a gang."""
 
     held: list[Held] = []
+    pools: frozenset[str] | None = (
+        None  # of which it would have machines; None: of none, whoever's turn it is
+    )
     free: bool = False  # what it would have came to nothing for nobody
     tries: int = 0
     last: float = 0.0
@@ -85,7 +88,10 @@ def another_try(
     turns = Turns()
     due = []
     for unit in units.values():
-        unit.free = all(possible(one.ask) and not would_try(one.ask)[1] for one in unit.held)
+        if all(possible(one.ask) for one in unit.held):
+            would = [would_try(one.ask) for one in unit.held]
+            unit.pools = frozenset().union(*(pools for pools, _ in would))
+            unit.free = not any(failed for _, failed in would)
         _date(unit, tried, doubts, snapshot)
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
@@ -99,15 +105,14 @@ def another_try(
     taken |= _pools_that_are_tried(snapshot, doubts, held)
     for unit in sorted(due, key=lambda u: (u.own_last, _cheapest(u))):
         keys = {one.ask.pod.key for one in unit.held}
-        if not (keys.isdisjoint(passed) and all(possible(one.ask) for one in unit.held)):
+        if unit.pools is None or not keys.isdisjoint(passed):
             turns.without |= keys
             continue
-        pools = {name for one in unit.held for name in would_try(one.ask)[0]}
-        if pools & taken:
+        if unit.pools & taken:
             _tell(unit, told, "one at a time is tried, and one is on its way")
             turns.waiting |= keys
             continue
-        taken |= pools
+        taken |= unit.pools
         turns.let |= keys
     return turns
 

@@ -50,7 +50,7 @@ class Doubt:
     def __init__(self, known: InVain, *, broke: bool = False) -> None:
         """`broke`: it is of machines that became usable first."""
         self.known = known
-        self._broke = broke
+        self.broke = broke
         self._found: dict[tuple[str, str], Evidence | None] = {}
         self._failing = [(*_parts(kind), found) for kind, found in known.sorts.items()]
         self._fine = [(*_parts(kind), at) for kind, at in known.fine.items()]
@@ -70,7 +70,7 @@ class Doubt:
     def _judge(self, kind: str, location: str) -> Evidence | None:
         known = self.known
         if not known.sorts:
-            return Evidence(known.tries, known.last, len(known.firsts), known.reason, self._broke)
+            return Evidence(known.tries, known.last, len(known.firsts), known.reason, self.broke)
         itself = known.sorts.get(f"{kind}/{location}")
         speak: list[Failing] = [itself] if itself is not None else []
         for of_type, of_place in ((kind, None), (None, location), (None, None)):
@@ -80,7 +80,7 @@ class Doubt:
         tries = {number for found in speak for number in found.tries}
         later = (tries - {min(tries)}) & set(known.firsts) if tries else ()
         last = max(found.last for found in speak)
-        return Evidence(len(tries), last, len(later), known.reason, self._broke)
+        return Evidence(len(tries), last, len(later), known.reason, self.broke)
 
     def _wider(self, kind: str | None, location: str | None) -> Iterable[Failing]:
         """What failed of this type, in this location or of all, if it is of several types and locations, but for
@@ -117,10 +117,16 @@ class Doubts:
         """Whether anything is in doubt."""
         return bool(self._of)
 
+    def of_pool(self, pool: str) -> list[Doubt]:
+        return [self._of[key] for key in (pool, f"{pool}{ONCE_READY}") if key in self._of]
+
     def against(self, pool: str, kind: str, location: str) -> Evidence | None:
         """What is enough to doubt of it, and lasts longest."""
-        doubts = (self._of[key] for key in (pool, f"{pool}{ONCE_READY}") if key in self._of)
-        found = [one for d in doubts if (one := d.against(kind, location)) is not None and one.is_enough]
+        found = [
+            one
+            for d in self.of_pool(pool)
+            if (one := d.against(kind, location)) is not None and one.is_enough
+        ]
         return max(found, key=lambda e: (e.ends(self._snapshot), e.last), default=None)
 
     def failed_at(self, pool: str, kind: str, location: str) -> float:

@@ -8,7 +8,7 @@ buy by that, one after the other, what the limit forbids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -22,8 +22,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
-from controller.planning.drafting import Draft
-from controller.planning.limits import Tally
+from controller.planning.drafts import Draft
 from controller.planning.minimum import nothing_sold, right_sized, to_order
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
@@ -77,34 +76,28 @@ class _Free:
 
 
 def keep_free(
-    snapshot: Snapshot,
-    sites: Sites,
+    made: Draft,
     launches: Sequence[Launch],
-    options: Sequence[Candidate],
-    tally: Tally,
-    told: Mapping[str, Explanation],
-    demand: Iterable[Pod],
     barred: Mapping[int, str] = {},
-    short: Collection[Reason] = frozenset(),
 ) -> KeptFree:
     """What to order so that enough is free, and which machines hold what must stay free.
 
-    `demand` are waiting pods as they were planned for: with the GPUs that they get by shares and claims. `barred`:
-    candidates, by id, of which nothing would stay free, and the pod that would take it. `short`: what gangs lack that
-    do not come together.
+    `launches`: what is ordered for pods; `barred`: candidates, by id, of which nothing would stay free, and the pod that would
+    take it.
     """
-    found = KeptFree()
+    snapshot, found = made.snapshot, KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
-    if not wanted or not _YIELDS_TO.isdisjoint(short) or any(why.code in _YIELDS_TO for why in told.values()):
+    lacking = made.short | {why.code for why in made.told.values()}
+    if not wanted or not _YIELDS_TO.isdisjoint(lacking):
         return found
-    asked = {pod.key: pod for pod in demand}
+    asked = {pod.key: pod for pod in made.found.pods}  # with the GPUs that they get by shares and claims
     for entry in wanted:
         pool = snapshot.policy.pool(entry.pool)
         if pool is None:
             continue
-        there = [*_there(sites, pool), *_ordered(launches, pool, asked)]
+        there = [*_there(made.placing.sites, pool), *_ordered(launches, pool, asked)]
         _keep(found, entry, there)
-        _order(snapshot, found, entry, pool, there, options, tally, barred)
+        _order(made, found, entry, pool, there, barred)
     return found
 
 
@@ -183,24 +176,24 @@ def _keep(found: KeptFree, entry: Headroom, there: Sequence[_Free]) -> None:
 
 
 def _order(
-    snapshot: Snapshot,
+    made: Draft,
     found: KeptFree,
     entry: Headroom,
     pool: Pool,
     there: Sequence[_Free],
-    options: Sequence[Candidate],
-    tally: Tally,
     barred: Mapping[int, str],
 ) -> None:
+    snapshot, tally = made.snapshot, made.tally
     lacking = entry.gpus - sum(one.free for one in there)
     if lacking <= 0:
         return
     machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
     words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
-    every = [c for c in options if c.pool is pool and c.gpus]
+    every = [c for c in made.options if c.pool is pool and c.gpus]
     slots = max(1, pool.max - tally.of_pool[pool.name])
     mine, too_large = right_sized(snapshot, every, -(-lacking // slots))
-    mine, hopeless, singly = to_order(snapshot, pool, machines, mine, found.wakes, words)
+    doubts = made.doubts.of_pool(pool.name)
+    mine, hopeless, singly = to_order(snapshot, doubts, machines, mine, found.wakes, words)
     if singly and any(one.name == "" for one in there):
         return  # this plan orders one of it already
     if hopeless is not None:

@@ -14,12 +14,11 @@ from decimal import Decimal
 
 import msgspec
 
-from controller.domain.machine import ONCE_READY, Machine, Phase
+from controller.domain.machine import Machine, Phase
 from controller.domain.plan import Explanation, InVain, Snapshot
-from controller.domain.policy import Pool
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning.choice import Candidate
-from controller.planning.evidence import IN_VAIN, Doubt, in_vain_by_now
+from controller.planning.evidence import IN_VAIN, Doubt, Doubts
 from controller.planning.in_vain import is_stuck
 from controller.planning.limits import Tally
 from controller.planning.lost import counted_on
@@ -47,6 +46,7 @@ def top_up(
     packer: Packer,
     options: list[Candidate],
     tally: Tally,
+    doubts: Doubts,
     most: Mapping[str, int] | None = None,
     bought: Mapping[str, int] = {},
 ) -> TopUp:
@@ -68,7 +68,9 @@ def top_up(
         every = [c for c in options if c.pool is pool]
         mine, too_large = right_sized(snapshot, every)
         what = f"pool {pool.name} keeps min: {pool.min}"
-        mine, hopeless, singly = to_order(snapshot, pool, machines, mine, found.wakes, what)
+        mine, hopeless, singly = to_order(
+            snapshot, doubts.of_pool(pool.name), machines, mine, found.wakes, what
+        )
         if singly and new:
             continue  # this plan orders one of it already
         if hopeless is not None:
@@ -135,13 +137,14 @@ def nothing_sold(snapshot: Snapshot, options: Sequence[Candidate]) -> Explanatio
 
 def to_order(
     snapshot: Snapshot,
-    pool: Pool,
+    doubts: Sequence[Doubt],
     machines: Sequence[Machine],
     options: list[Candidate],
     wakes: list[float],
     what: str,
 ) -> tuple[list[Candidate], Explanation | None, bool]:
-    """What of these may be ordered now that no pod asks for, or why nothing; and whether one at a time. `what` asks for it."""
+    """What of these may be ordered now that no pod asks for, or why nothing; and whether one at a time. `doubts` and `machines`
+    of their pool; `what` asks for it."""
     stuck = sorted(m.name for m in machines if is_stuck(m))
     if len(stuck) >= IN_VAIN:
         return (
@@ -153,26 +156,16 @@ def to_order(
             ),
             True,
         )
-    in_vain = in_vain_by_now(snapshot)
-    never, broken = in_vain.get(pool.name), in_vain.get(f"{pool.name}{ONCE_READY}")
-    doubts = [
-        (Doubt(known), known is broken)
-        for known in (never, broken)
-        if known is not None and known.tries >= IN_VAIN
-    ]
     if not doubts:
         return options, None, False
-    known, broke = max(
-        ((doubt.known, broke) for doubt, broke in doubts),
-        key=lambda one: one[0].last + pause_after(one[0].tries, snapshot),
-    )
-    words = _words(what, known, broke)
-    proven = [c for c in options if all(d.was_of_use(c.offer.type.name, c.offer.location) for d, _ in doubts)]
+    worst = max(doubts, key=lambda one: one.known.last + pause_after(one.known.tries, snapshot))
+    known, words = worst.known, _words(what, worst)
+    proven = [c for c in options if all(d.was_of_use(c.offer.type.name, c.offer.location) for d in doubts)]
     if proven:
         return proven, None, False
     if stuck or any(m.phase.on_the_way for m in machines):
         return [], Explanation(known.reason, f"{words}: one at a time is tried"), True
-    ends = [_until_it_holds(snapshot, doubt.known, machines) for doubt, broke in doubts if broke]
+    ends = [_until_it_holds(snapshot, doubt.known, machines) for doubt in doubts if doubt.broke]
     if ends := [end for end in ends if end is not None]:
         wakes.append(max(ends))
         return (
@@ -195,12 +188,13 @@ def to_order(
     return [], why, True
 
 
-def _words(what: str, known: InVain, broke: bool) -> str:
+def _words(what: str, doubt: Doubt) -> str:
+    tries = doubt.known.tries
     return (
-        f"{what}, and its machines became usable and broke soon, {known.tries} times in a row "
+        f"{what}, and its machines became usable and broke soon, {tries} times in a row "
         "(look at the network, the kubelet, the GPU driver)"
-        if broke
-        else f"{what}, and its machines did not become usable, {known.tries} times in a row "
+        if doubt.broke
+        else f"{what}, and its machines did not become usable, {tries} times in a row "
         "(look at the join script and its token, the image, the device plug-in)"
     )
 
@@ -212,11 +206,9 @@ def _until_it_holds(snapshot: Snapshot, known: InVain, machines: Sequence[Machin
     return max((end for end in ends if end > snapshot.now), default=None)
 
 
-def _begins(
-    snapshot: Snapshot, doubts: Sequence[tuple[Doubt, bool]], c: Candidate
-) -> tuple[bool, float | None]:
+def _begins(snapshot: Snapshot, doubts: Sequence[Doubt], c: Candidate) -> tuple[bool, float | None]:
     """Whether it is in doubt, and when its pause is over; None: it may be ordered now."""
-    found = [d.against(c.offer.type.name, c.offer.location) for d, _ in doubts]
+    found = [d.against(c.offer.type.name, c.offer.location) for d in doubts]
     enough = [one for one in found if one is not None and one.is_enough]
     patience = snapshot.policy.deadlines.backoff_unusable
     # Pods come first: where their pause ends with this one, each try for nobody in particular would renew it.
@@ -227,6 +219,6 @@ def _begins(
     return bool(enough), max((end for end in ends if end is not None), default=None)
 
 
-def _failed_at(doubts: Sequence[tuple[Doubt, bool]], c: Candidate) -> float:
+def _failed_at(doubts: Sequence[Doubt], c: Candidate) -> float:
     kind = f"{c.offer.type.name}/{c.offer.location}"
-    return max((d.known.sorts[kind].last for d, _ in doubts if kind in d.known.sorts), default=0.0)
+    return max((d.known.sorts[kind].last for d in doubts if kind in d.known.sorts), default=0.0)

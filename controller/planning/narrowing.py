@@ -35,7 +35,7 @@ def sort_of(c: Candidate) -> _Sort:
 class Narrowed:
     left: list[Ask]
     gangs: set[str] = field(default_factory=set)  # that are not to have all that they could
-    waiting: set[str] = field(default_factory=set)  # pods of gangs that wait while another one is tried
+    waiting: set[str] = field(default_factory=set)  # pods that wait while another one is tried
     tries: set[str] = field(default_factory=set)  # pods that are to have something that is in doubt
     profiles: dict[int, int] = field(default_factory=dict)  # those made for it, and what they were before
     without: set[str] = field(default_factory=set)  # pods that may have nothing, at least alone
@@ -143,7 +143,7 @@ class Narrowing:
     ) -> Narrowed:
         """`passed`: pods of which it turned out that nothing is ordered for them of what is in doubt; `taken`: pools of which
         one is tried already."""
-        found = Narrowed([], without=set(turns.without))
+        found = Narrowed([], waiting=set(turns.waiting), without=set(turns.without))
         if not left or not (self._doubtful or self._failed):
             found.left = list(left)
             return found

@@ -22,7 +22,8 @@ from controller.domain.reason import SENTENCES, Reason
 from controller.planning import budget, ending, rest, scale_down, together
 from controller.planning.default_spreads import with_default_spreads
 from controller.planning.device_claims import Claims, with_devices
-from controller.planning.drafting import Draft, draft
+from controller.planning.drafting import draft
+from controller.planning.drafts import Draft
 from controller.planning.fractions import come_along
 from controller.planning.headroom import keep_free, takers
 from controller.planning.nominated import with_nominated
@@ -134,9 +135,7 @@ def _finished(made: Draft) -> Plan:
         if (one.pool, one.offer.key) in offered:  # what is switched on first is among the machines
             tally.add(offered[(one.pool, one.offer.key)])
     barred = takers(made) if snapshot.policy.headroom and snapshot.policy.namespaces else {}
-    free = keep_free(
-        snapshot, placing.sites, bought, made.options, tally, told, made.found.pods, barred, made.short
-    )
+    free = keep_free(made, bought, barred)
     launches = [action for action in actions if isinstance(action, Launch)]
     together.tell(made.found.pods, made.found.gangs, launches, told)
     if not paused(snapshot, None, "scale-up"):

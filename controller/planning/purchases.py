@@ -10,9 +10,10 @@ from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch
 from controller.domain.reason import SENTENCES, Reason
 from controller.planning.choice import Candidate
-from controller.planning.drafting import Draft, why_unplaced
+from controller.planning.drafts import Draft
 from controller.planning.fit import Ask
 from controller.planning.hindsight import with_planned
+from controller.planning.incomplete import why_unplaced
 from controller.planning.own import is_own, words
 from controller.planning.room import launch
 

@@ -15,7 +15,7 @@ import pytest
 from controller.domain.kube import HostPort, PodTerm, Selector, Spread
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Limits
-from controller.planning import drafting
+from controller.planning import rounds
 from controller.planning.cheapening import cheapened
 from controller.planning.planner import plan
 from controller.planning.puzzle import Kind
@@ -38,7 +38,7 @@ def price(decided: Plan) -> Decimal:
 
 def greedy(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Plan:
     with monkeypatch.context() as patch:
-        patch.setattr(drafting, "bargain", lambda *_: None)
+        patch.setattr(rounds, "bargain", lambda *_: None)
         return plan(snapshot)
 
 

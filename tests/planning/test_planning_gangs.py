@@ -15,7 +15,7 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Snapshot
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
-from controller.planning import drafting
+from controller.planning import drafts
 from controller.planning.demand import gather
 from controller.planning.device_claims import Claims
 from controller.planning.packing import Packer
@@ -577,7 +577,7 @@ def test_a_hundred_gangs_that_nothing_helps_are_told_after_two_looks_at_most(
 ) -> None:
     looks: list[int] = []
     packed: list[int] = []
-    drafted, best = drafting._draft, Packer.best
+    drafted, best = drafts.make, Packer.best
 
     def counted(*args: Any) -> Any:
         looks.append(1)
@@ -587,7 +587,7 @@ def test_a_hundred_gangs_that_nothing_helps_are_told_after_two_looks_at_most(
         packed.append(len(pods))
         return best(self, pods, *more)
 
-    monkeypatch.setattr(drafting, "_draft", counted)
+    monkeypatch.setattr(drafts, "make", counted)
     monkeypatch.setattr(Packer, "best", counting)
     waiting = []
     for number in range(100):

@@ -14,7 +14,7 @@ from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Retire
 from controller.domain.policy import Headroom, Limits, NamespaceLimit
 from controller.domain.reason import Reason
-from controller.planning import drafting
+from controller.planning import drafts
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
 
@@ -254,16 +254,16 @@ def test_headroom_does_not_come_and_go_with_a_pod_that_its_own_namespace_keeps_w
 def test_a_gang_that_a_limit_keeps_out_of_every_location_is_not_tried_in_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    drafts: list[int] = []
-    drafted = drafting._draft
+    made: list[int] = []
+    drafted = drafts.make
 
     def counted(*args: Any) -> Any:
-        drafts.append(1)
+        made.append(1)
         return drafted(*args)
 
-    monkeypatch.setattr(drafting, "_draft", counted)
+    monkeypatch.setattr(drafts, "make", counted)
     rules = policy(pool(max=50), namespaces={"default": NamespaceLimit(gpus=3)})
     sold = offers(A1, locations=("FIN-01", "FIN-02", "FIN-03", "ICE-01"))
     decided = plan(world(policy=rules, offers=sold, pods=gang("g", 1, 1, 1, 1, 1)))
     assert codes(decided, "g") == {Reason.GANG_INCOMPLETE}
-    assert len(drafts) == 2
+    assert len(made) == 2

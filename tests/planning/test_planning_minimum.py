@@ -15,7 +15,7 @@ from controller.domain import names
 from controller.domain.plan import InVain, Launch, Plan
 from controller.domain.policy import Headroom, Limits, NamespaceLimit
 from controller.domain.reason import Reason
-from controller.planning import drafting
+from controller.planning import drafts
 from controller.planning.planner import placements, plan
 from tests.planning.mixed import mixed
 from tests.planning.worlds import A1, A2, A4, A8, A100S, NOW, kind, machine, offers, pod, policy, pool, world
@@ -183,19 +183,19 @@ def test_no_minimum_leaves_a_pod_without_a_place_that_it_would_have_had(seed: in
 
 
 def test_nothing_is_planned_twice_where_no_minimum_lacks_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    drafts: list[object] = []
-    real = drafting._draft
+    made: list[object] = []
+    real = drafts.make
 
     def counted(*args: Any) -> Any:
-        drafts.append(args)
+        made.append(args)
         return real(*args)
 
-    monkeypatch.setattr(drafting, "_draft", counted)
+    monkeypatch.setattr(drafts, "make", counted)
     there = machine(of=A8, pods=("default/else",))
     snapshot = world(policy=policy(pool(min=1)), machines=(there,), offers=offers(*A100S), pods=(pod(),))
     plan(snapshot)
-    assert len(drafts) == 1
+    assert len(made) == 1
     plan(replace(snapshot, machines=()))
-    assert len(drafts) == 2  # its machine is room enough
+    assert len(made) == 2  # its machine is room enough
     plan(replace(snapshot, machines=(), pods=(pod(gpus=4),), offers=offers(A1, A4)))
-    assert len(drafts) > 3
+    assert len(made) > 3

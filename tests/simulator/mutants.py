@@ -180,7 +180,7 @@ MUTANTS = [
         "tests/fleet/test_fleet_of_no_use_for_a_while.py"),
     Mutant("a gang is tried in one location only", "controller.planning.locations",
         "again |= place.others", "pass", (PLAIN,), "tests/planning/test_planning_locations.py"),
-    Mutant("gangs that fail are left out together", "controller.planning.drafting",
+    Mutant("gangs that fail are left out together", "controller.planning.incomplete",
         "first = next((key for key in broken if key in held), None)", "first = None", (PLAIN,),
         "tests/planning/test_planning_locations.py"),
     Mutant("pods without GPUs are not asked to leave", "controller.fleet.removal",
