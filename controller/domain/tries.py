@@ -66,6 +66,11 @@ def ended_by_later(known: InVain, kind: str) -> float:
     return known.fine.get(kind, 0.0) if known.sorts else known.last
 
 
+def refuted(known: InVain | None, kind: str, at: float) -> bool:
+    """A machine of this kind came up after this moment, and held."""
+    return known is not None and known.fine.get(kind, 0.0) > at
+
+
 def with_use(known: InVain, kind: str, at: float) -> InVain | None:
     """A machine of this kind was of use, which says less of others. None: nothing is held against any more."""
     sorts = {other: found for other, found in known.sorts.items() if other != kind}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.domain.machine import ONCE_READY, Machine
 from controller.domain.plan import InVain, Tried
 from controller.domain.reason import Reason
-from controller.domain.tries import counted, ended_by_later, later, with_failure, with_use
+from controller.domain.tries import counted, ended_by_later, later, refuted, with_failure, with_use
 from controller.fleet.book import Book
 
 _GIVEN_UP = 8  # machines that are remembered of those that were bought in vain for a pod
@@ -78,8 +78,10 @@ class Failures:
     def broke_soon(self, machine: Machine, reason: Reason, since: float, now: float, *, first: bool) -> None:
         """It became usable and broke before it was of use for long. `first`: as of one that was tried in vain."""
         key = f"{machine.pool}{ONCE_READY}"
-        self.in_vain[key] = with_failure(self.in_vain.get(key), machine, reason, since, first=first, now=now)
-        self._changed()
+        known = self.in_vain.get(key)
+        if not refuted(known, machine.kind, since):
+            self.in_vain[key] = with_failure(known, machine, reason, since, first=first, now=now)
+            self._changed()
 
     def _tried(self, sort: str, machine: Machine, at: float, now: float) -> None:
         alike = self.tried.get(sort)
@@ -101,12 +103,12 @@ class Failures:
 
     def holds(self, machine: Machine) -> None:
         """It has been of use for long: what broke before it came up is not held against its like any more."""
-        key = f"{machine.pool}{ONCE_READY}"
-        known = self.in_vain.get(key)
-        if known is None:
-            return
-        if machine.ready_at > ended_by_later(known, machine.kind):
+        key, sort = f"{machine.pool}{ONCE_READY}", machine.sort_once_ready
+        known, alike = self.in_vain.get(key), self.tried.get(sort)
+        if known is not None and machine.ready_at > ended_by_later(known, machine.kind):
             self._of_use(key, machine, machine.ready_at)
+        if alike is not None and machine.ready_at > alike.last:
+            self._end(sort)
 
     def _of_use(self, key: str, machine: Machine, at: float) -> None:
         known = self.in_vain.get(key)
@@ -121,7 +123,10 @@ class Failures:
 
     def comes_up(self, machine: Machine) -> None:
         """It became usable, so what failed of its sort before is held against nothing any more."""
-        known = self.tried.pop(machine.sort, None)
+        self._end(machine.sort)
+
+    def _end(self, sort: str) -> None:
+        known = self.tried.pop(sort, None)
         if known is None:
             return
         self._changed()

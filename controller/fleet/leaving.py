@@ -273,15 +273,9 @@ class Leaving:
             self._check()
             if not machine.instance_id:
                 raise NotYet(f"the instance of {machine.name} is not known; the inventory will tell")
-            instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
-            if instance is None and (not machine.delete_at or machine.reason is not Reason.VANISHED):
-                # From its end on its place in the limits is free, so one answer (a proxy's 404) is not enough, nor two at
-                # once; of one that vanished the lists, or answers by its id, have told before.
-                await self._sleep(POLL)
-                if machine.reason is not Reason.VANISHED:
-                    instance, _ = await look_up(self._ledger, self._removal, machine.instance_id)
-                if self._in(intent, Phase.DELETING) is None:
-                    continue
+            instance, account = await self._looked_up(machine)
+            if (machine := self._in(intent, Phase.DELETING)) is None or machine.gone_at:
+                continue
             if instance is None:
                 self._lead()
                 self._ledger.change(intent, gone_at=self._clock(), gone_in=machine.gone_in or account)
@@ -310,6 +304,17 @@ class Leaving:
         if machine is not None:
             self._kept.pop(machine.name, None)
             await self._closing.close(policy.cluster_id, intent)
+
+    async def _looked_up(self, machine: Machine) -> tuple[Instance | None, str]:
+        """From its end on its place in the limits is free, so one answer (a proxy's 404) is not enough, nor two at once; of one
+        that vanished the lists, or answers by its id, have told before."""
+        instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
+        vanished = machine.reason is Reason.VANISHED
+        if instance is None and not (vanished and machine.delete_at):
+            await self._sleep(POLL)
+            if not vanished:
+                instance, account = await look_up(self._ledger, self._removal, machine.instance_id)
+        return instance, account
 
     def has_a_ghost(self, machine: Machine) -> bool:
         """It is gone, and its Node keeps its pods from being planned again."""

@@ -60,6 +60,12 @@ class Before:
     )  # by pod, machines that did not take it, gang or not
     wakes: list[float] = field(default_factory=list)  # when those that wait for a pause may be bought for
 
+    def forget(self) -> None:
+        """What came of the gangs that were in it."""
+        self.tried.clear()
+        self.whole.clear()
+        self.passed.clear()
+
 
 @dataclass(slots=True)
 class Draft:

@@ -7,6 +7,7 @@ several locations against the pool. What was of use since they began to fail spe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Snapshot
 from controller.domain.reason import Reason
-from controller.domain.tries import ended_by_later, with_failure, with_use
+from controller.domain.tries import ended_by_later, refuted, with_failure, with_use
 from controller.planning.lost import silent_for_long
 from controller.planning.pauses import pause_after
 
@@ -64,8 +65,9 @@ class Doubt:
 
     def was_of_use(self, kind: str, location: str) -> bool:
         """Since the first of the pool came to nothing, and nothing of it failed after that."""
-        sort = f"{kind}/{location}"
-        return sort in self.known.fine and sort not in self.known.sorts
+        sort, sorts = f"{kind}/{location}", self.known.sorts
+        began = min((failing.since for failing in sorts.values()), default=math.inf)
+        return sort not in sorts and self.known.fine.get(sort, 0.0) >= began
 
     def _judge(self, kind: str, location: str) -> Evidence | None:
         known = self.known
@@ -166,8 +168,8 @@ def in_vain_by_now(snapshot: Snapshot) -> dict[str, InVain]:
     ]
     for since, machine in sorted(silent, key=lambda one: (one[0], one[1].name)):
         key = f"{machine.pool}{ONCE_READY}"
-        refuted = key in found and found[key].fine.get(machine.kind, 0.0) > since
-        if since - machine.ready_at <= limits.backoff_unusable and not refuted:
+        soon = since - machine.ready_at <= limits.backoff_unusable
+        if soon and not refuted(found.get(key), machine.kind, since):
             found[key] = with_failure(
                 found.get(key),
                 machine,

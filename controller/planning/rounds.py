@@ -103,8 +103,9 @@ class Rounds:
             for key in self._parked:
                 del failed[key]
             self._parked.clear()
-            failed |= of_no_influence(ready, tried.held) if self._alone >= 0 else broken
-        tried.clear()  # what is left out now may have been in the way
+            bought_for = {ask.gang.key for ask, _ in made.packing.order if ask.gang is not None}
+            failed |= of_no_influence(ready, tried.held | bought_for) if self._alone >= 0 else broken
+        self._before.forget()  # what is left out now may have been in the way
 
     def _finished(self, made: Draft) -> Draft:
         if made.packer.goals:

@@ -7,8 +7,11 @@ from msgspec.structs import replace
 
 from controller.domain.machine import Phase
 from controller.domain.reason import Reason
+from controller.fleet.failures import Failures
 from tests.fleet.scene import POOL, Controller, World
 from tests.fleet.test_fleet_minimum_broken import falls_silent
+from tests.planning.worlds import NOW
+from tests.planning.worlds import machine as a_machine
 
 
 async def made_anew(
@@ -82,6 +85,21 @@ async def test_one_that_served_and_went_in_order_ends_the_doubt() -> None:
     await world.run(controller, 6 * 3600, step=30)
     assert not world.town.pods  # it ran
     assert not controller.ledger.failures.in_vain
+
+
+@pytest.mark.parametrize(("came_up", "ended"), [(9.0, True), (50.0, False)])
+def test_what_holds_ends_what_broke_for_a_pod_before_it_came_up(came_up: float, ended: bool) -> None:
+    """Another pod would be bought for at once."""
+    hour, failures = 3600.0, Failures(lambda: None)
+    for number in range(2):
+        at = NOW - (20 - 10 * number) * hour
+        broken = a_machine(f"home-a100-broken{number}", intended_at=at - 900, ready_at=at - 300)
+        failures.broke_soon(broken, Reason.READY_DEADLINE, at, at, first=True)
+        failures.give_up("default/train uid", broken.name, Reason.READY_DEADLINE)
+        failures.broke(broken, at, at)
+    failures.holds(a_machine("home-a100-fine", ready_at=NOW - came_up * hour))
+    assert bool(failures.tried) is not ended
+    assert bool(failures.given_up) is not ended
 
 
 async def test_one_that_held_for_long_ends_nothing_that_broke_after_it_came_up() -> None:

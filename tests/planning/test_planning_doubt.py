@@ -14,7 +14,7 @@ from controller.domain.cloudthings import InstanceType
 from controller.domain.kube import Node, Pod
 from controller.domain.machine import ONCE_READY, Machine, Phase
 from controller.domain.plan import Failing, InVain, Launch, Plan, Snapshot, Tried
-from controller.domain.policy import Headroom
+from controller.domain.policy import Headroom, Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
@@ -574,3 +574,61 @@ def test_a_silent_node_of_another_pool_brings_no_doubt_back(silent: bool) -> Non
         )
     )
     assert len(bought(found)) == 4
+
+
+def stuck_gang(**more: Any) -> tuple[Pod, ...]:
+    """Two of its pods fit; what they need beside them fits nowhere."""
+    marks = {names.POD_GANG: "stuck", names.POD_GANG_SIZE: "3"}
+    of_it: dict[str, Any] = {"created": NOW - 60 * HOUR, "annotations": marks, "priority": 10}
+    driver = pod("stuck-driver", 0, requests={"cpu": 9_000_000}, **of_it)
+    return *(pod(f"stuck-{n}", **of_it, **more) for n in range(2)), driver
+
+
+@pytest.mark.parametrize("others", ["a pod", "a gang"])
+@pytest.mark.parametrize("doubted", [False, True])
+def test_a_gang_that_cannot_start_takes_no_turn_and_no_limit_from_others(others: str, doubted: bool) -> None:
+    """What is left out may have been in the way of the turn that was passed on, too."""
+    of_a: dict[str, Any] = {"node_selector": {names.LABEL_POOL: "a"}}
+    late = NOW - 50 * HOUR
+    waiting = gang_of("train", 2, late, **of_a) if others == "a gang" else (pod(created=late, **of_a),)
+    found = plan(
+        world(
+            policy=policy(pool("a", max=100), pool("b", max=100), limits=Limits(gpus=2)),
+            offers=offers(A1),
+            pods=(*stuck_gang(node_selector={names.LABEL_POOL: "b"}), *waiting),
+            in_vain={"a": failed(A1.name, 3)} if doubted else {},
+        )
+    )
+    assert sorted(key for order in bought(found) for key in order.pods) == sorted(p.key for p in waiting)
+
+
+def test_a_gang_has_the_pool_that_works_once_another_one_that_cannot_start_is_left_out() -> None:
+    found = plan(
+        world(
+            policy=policy(pool("a", max=9), pool("b", max=2)),
+            offers=offers(A1),
+            pods=(*stuck_gang(node_selector={names.LABEL_POOL: "b"}), *gang_of("train", 2, NOW - 50 * HOUR)),
+            in_vain={"a": failed(A1.name, 3)},
+        )
+    )
+    assert [order.pool for order in bought(found)] == ["b", "b"]
+
+
+@pytest.mark.parametrize(("held", "count"), [(None, 1), (NOW - 90 * HOUR, 1), (NOW - HOUR, 5)])
+def test_what_held_before_the_first_failure_is_no_proof_for_a_minimum(held: float | None, count: int) -> None:
+    failing = {
+        "1A100.22V/FIN-01": Failing(since=NOW - 60 * HOUR, last=NOW - 30 * HOUR, tries=(1, 2, 3)),
+        "2A100.44V/FIN-02": Failing(since=NOW - 60 * HOUR, last=NOW - 30 * HOUR, tries=(4, 5, 6)),
+    }
+    known = InVain(
+        tries=6, last=NOW - 30 * HOUR, counted=NOW - 30 * HOUR, reason=Reason.READY_DEADLINE, firsts=(1, 2),
+        sorts=failing, fine={"1A100.22V/FIN-03": held} if held is not None else {},
+    )  # fmt: skip
+    found = plan(
+        world(
+            policy=policy(pool("a", max=20, min=5)),
+            offers=offers(A1, locations=("FIN-01", "FIN-03")),
+            in_vain={f"a{ONCE_READY}": known},
+        )
+    )
+    assert len(bought(found)) == count
