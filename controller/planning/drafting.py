@@ -61,7 +61,7 @@ def _beside_minimum(snapshot: Snapshot, found: Demand) -> Draft:
 def _worth(made: Draft, idle: Decimal) -> tuple[list[int], int, Decimal, Decimal]:
     """The least is the best: whom it leaves without a place, the most urgent first; what the minimums lack; what it orders,
     and by how much dearer than `idle` is what stays when nothing runs, which is paid for ever; then what it orders."""
-    placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
+    placed = made.served
     left = sorted((p.shape.priority for p in made.found.pods if p.key not in placed), reverse=True)
     lacking, stays = kept(made.snapshot, made.ordered)
     price = sum((c.price for c in made.ordered), Decimal(0))

@@ -100,6 +100,11 @@ class Draft:
         return [*self.minimum.chosen, *self.packing.chosen]
 
     @property
+    def served(self) -> set[str]:
+        """Pods that get a place."""
+        return {ask.pod.key for ask, _ in (*self.placing.order, *self.packing.order)}
+
+    @property
     def waiting(self) -> set[str]:
         """Gangs that wait while another one is tried."""
         return {gang.key for key, gang in self.found.gangs.items() if key in self.narrowed.waiting}

@@ -1,20 +1,23 @@
 """GPUs that a pool keeps free, by the clock and up to a price, so that the next pod need not wait for a boot.
 
 What is free on machines that are there or on their way counts, whoever they were bought for. Room is
-bought last and given up first: where a limit keeps a pod waiting, nothing is kept free at all. A namespace's own
-limit is no such reason for the others; but what its pods would be bound to at once is not ordered, for they would
-buy by that, one after the other, what the limit forbids.
+bought last and given up first: where pods wait for a limit that would allow them a machine if nothing were kept free, nothing
+is. A namespace's own limit is no such reason for the others; but what its pods would be bound to at once is not ordered,
+for they would buy by that, one after the other, what the limit forbids.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
+from msgspec.structs import replace
+
 from controller.domain.kube import Pod
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch, Snapshot
 from controller.domain.policy import Headroom, Pool
@@ -23,15 +26,17 @@ from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning.choice import Candidate
 from controller.planning.drafts import Draft
+from controller.planning.evidence import Doubts
 from controller.planning.minimum import nothing_sold, right_sized, to_order
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
+from controller.planning.rounds import Rounds
 from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
 from controller.planning.workshop import bits
 
-# A pod that waits for one of these could have what headroom holds back.
+# A pod that waits for one of these may lack what headroom holds back.
 _YIELDS_TO = frozenset(
     {
         Reason.LIMIT_MACHINES,
@@ -87,8 +92,9 @@ def keep_free(
     """
     snapshot, found = made.snapshot, KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
-    lacking = made.short | {why.code for why in made.told.values()}
-    if not wanted or not _YIELDS_TO.isdisjoint(lacking):
+    if not wanted or _is_in_the_way(
+        made, [pool for entry in wanted if (pool := snapshot.policy.pool(entry.pool))]
+    ):
         return found
     asked = {pod.key: pod for pod in made.found.pods}  # with the GPUs that they get by shares and claims
     for entry in wanted:
@@ -99,6 +105,31 @@ def keep_free(
         _keep(found, entry, there)
         _order(made, found, entry, pool, there, barred)
     return found
+
+
+def _is_in_the_way(made: Draft, pools: Sequence[Pool]) -> bool:
+    """Whether a pod would get a place if what these pools keep free were gone, and what is on its way out as well."""
+    lacking = made.short | {why.code for why in made.told.values()}
+    if _YIELDS_TO.isdisjoint(lacking):
+        return False
+    snapshot = made.snapshot
+    idle = {one.name for pool in pools for one in _there(made.placing.sites, pool) if one.idle}
+    staying = Counter(m.pool for m in snapshot.machines if not m.phase.leaving)
+    least = {pool.name: pool.min for pool in pools}
+    gone: dict[str, Machine] = {}
+    for m in sorted(snapshot.machines, key=lambda m: (-m.gpus, -m.price, m.name)):
+        spare = m.name in idle and staying[m.pool] > least.get(m.pool, 0)
+        staying[m.pool] -= spare
+        if spare or (m.phase.leaving and not m.gone_at):
+            gone[m.name] = replace(m, phase=Phase.DELETING, gone_at=snapshot.now)
+    if not gone:
+        return False
+    without = replace(
+        snapshot,
+        machines=tuple(gone.get(m.name, m) for m in snapshot.machines),
+        nodes=tuple(node for node in snapshot.nodes if node.name not in gone),
+    )
+    return not Rounds(without, made.found, Doubts(without)).last().served <= made.served
 
 
 def takers(made: Draft) -> dict[int, str]:
@@ -162,13 +193,14 @@ def _ordered(launches: Iterable[Launch], pool: Pool, asked: Mapping[str, Pod]) -
 
 
 def _keep(found: KeptFree, entry: Headroom, there: Sequence[_Free]) -> None:
-    """The idle machines without which too little would be free; the largest may go first."""
-    free = sum(one.free for one in there)
+    """The idle machines without which too little would be free; the largest may go first, and what is dearer than it may be."""
+    free, cost = sum(one.free for one in there), sum((one.cost for one in there), Fraction(0))
+    most = entry.max_price_per_hour
     for one in sorted(there, key=lambda one: (-one.gpus, -one.price, one.name)):
         if not (one.ready and one.idle):
             continue
-        if free - one.free >= entry.gpus:
-            free -= one.free
+        if free - one.free >= entry.gpus or (most is not None and cost > Fraction(most)):
+            free, cost = free - one.free, cost - one.cost
         else:
             found.machines[one.name] = Explanation(
                 Reason.HEADROOM, f"headroom of pool {entry.pool} keeps {entry.gpus} GPU(s) free"

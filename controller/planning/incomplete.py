@@ -24,7 +24,7 @@ def incomplete(made: Draft, failed: Mapping[str, Explanation]) -> dict[str, Expl
     gangs = {gang.key: gang for gang in in_turn if gang.key not in failed}
     if not gangs:
         return {}
-    placed = {ask.pod.key for ask, _ in (*made.placing.order, *made.packing.order)}
+    placed = made.served
     count = Counter(gang.key for key, gang in made.found.gangs.items() if key in placed)
     waiting = Counter(gang.key for gang in made.found.gangs.values())
     why: dict[str, Explanation] = {}

@@ -66,6 +66,10 @@ class Tally:
             self._scripts_at_most = min(self._scripts_at_most, self.scripts + snapshot.scripts_free)
 
     @property
+    def rate_is_used_up(self) -> bool:
+        return self.launches >= self.limits.launches_per_minute
+
+    @property
     def rate_eases_at(self) -> float | None:
         """When the limit on launches would allow one more than it does now."""
         at = max(0, len(self._lately) - self.limits.launches_per_minute)
@@ -188,6 +192,13 @@ class Tally:
         name = pool.name
         if self.of_pool[name] >= pool.max and is_own(candidate.offer):
             return Explanation(Reason.LIMIT_MACHINES, f"{name} is switched on for others")
+        # Before what all share: what is raised of that helps nobody whose own limit is in the way.
+        if (
+            inside
+            and not is_own(candidate.offer)
+            and (why := self.charges.objection(candidate, inside)) is not None
+        ):
+            return why
         if self.of_pool[name] >= pool.max:
             return Explanation(
                 Reason.LIMIT_MACHINES,
@@ -196,9 +207,6 @@ class Tally:
             )
         if is_own(candidate.offer):
             return None
-        # Before what all share: headroom gives way to who lacks that, and has nothing for whose own limit is in the way.
-        if inside and (why := self.charges.objection(candidate, inside)) is not None:
-            return why
         # A machine without GPUs exceeds no limit of them, not even one that is exceeded already.
         most = pool.max_gpus_total
         if most is not None and kind.gpus and self.gpus_of_pool[name] + kind.gpus > most:

@@ -167,7 +167,7 @@ def _finished(made: Draft) -> Plan:
         *_refusals_end(snapshot),
     ]
     codes = {why.code for why in (*told.values(), *minimum.told.values(), *free.told.values())} | made.short
-    if Reason.LIMIT_RATE in codes:
+    if Reason.LIMIT_RATE in codes or (made.packing.unplaced and tally.rate_is_used_up):
         wakes.append(tally.rate_eases_at)
     if Reason.LIMIT_BUDGET in codes:
         wakes.append(budget.month_ends(snapshot.now))

@@ -185,6 +185,8 @@ def _judge(
         words = f"idle; pool {machine.pool} is no longer in the settings, and it is kept (scale_down.removed_pools)"
         told[machine.name] = Explanation(Reason.POOL_REMOVED, words)
         return
+    if old is not None and not paused(snapshot, None, "scale-up", machine.pool):
+        stays = None  # another one is kept free in its place
     if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
         told[machine.name] = blocked
         return

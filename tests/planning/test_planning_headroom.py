@@ -1,0 +1,138 @@
+"""What is kept free gives way to pods that it keeps from a machine, and to no others; nor is it bought and removed in turn."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from controller.domain import names
+from controller.domain.machine import Phase
+from controller.domain.plan import Launch, Plan, Retire
+from controller.domain.policy import Headroom, Limits, NamespaceLimit
+from controller.domain.reason import Reason
+from controller.planning.planner import plan
+from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
+
+SPARE = "home-a100-spare"
+
+
+def there(name: str, of: Any, *, idle: bool = True, **more: Any) -> tuple[Any, Any]:
+    marks = {"gpu-autoscaler/idle-since": "2027-01-01T00:00:00Z"} if idle else {}
+    known = {"ready_at": NOW - 9000, "intended_at": NOW - 9300, "ordered_at": NOW - 9300} | more
+    return machine(name, of, **known), node(
+        name, of.gpus, cpu=of.vcpus, memory=of.memory_gib - 10, annotations=marks
+    )
+
+
+def decide(*pairs: tuple[Any, Any], keep: int = 1, most: Decimal | None = None, **more: Any) -> Plan:
+    kept = (Headroom(pool="a100", gpus=keep, max_price_per_hour=most),)
+    rules = {key: more.pop(key) for key in ("limits", "namespaces") if key in more}
+    pools = more.pop("pools", (pool(),))
+    known = {"offers": offers(A1, A2, A8), "machines": [m for m, _ in pairs], "nodes": [n for _, n in pairs]}
+    known = {key: tuple(value) for key, value in (known | more).items()}
+    return plan(world(policy=policy(*pools, headroom=kept, **rules), **known))
+
+
+def bought(decided: Plan) -> list[str]:
+    return [action.offer.type.name for action in decided.actions if isinstance(action, Launch)]
+
+
+def retired(decided: Plan) -> list[str]:
+    return [action.machine for action in decided.actions if isinstance(action, Retire)]
+
+
+@pytest.mark.parametrize("has_it", [False, True])
+def test_a_pod_whose_namespace_may_not_buy_has_nothing_removed_and_bought_again(has_it: bool) -> None:
+    """With the machine there its pool is full as well, without it only its namespace's limit is in the way."""
+    busy = there("home-a100-busy", A1, idle=False, pods=("team/run",))
+    decided = decide(
+        busy,
+        *([there(SPARE, A1)] if has_it else []),
+        pools=(pool(max=2),),
+        namespaces={"team": NamespaceLimit(gpus=1)},
+        pods=(pod("run", namespace="team", node=busy[0].name), pod("more", 2, namespace="team")),
+    )
+    assert decided.pods["team/more"].code is Reason.LIMIT_NAMESPACE
+    assert retired(decided) == []
+    assert bought(decided) == ([] if has_it else [A1.name])
+
+
+@pytest.mark.parametrize(
+    ("asks", "pools", "limits"),
+    [
+        ({"gpus": 8}, (pool(max_price_per_hour=Decimal(3)),), Limits()),
+        ({"gpus": 8}, (pool(),), Limits(gpus=4)),
+        ({"node_selector": {names.LABEL_POOL: "b"}}, (pool(), pool("b", max=0)), Limits()),
+        ({"node_selector": {names.LABEL_POOL: "b"}}, (pool(), pool("b")), Limits(launches_per_minute=0)),
+    ],
+    ids=[
+        "too dear for its pool",
+        "larger than any limit",
+        "of a pool without machines",
+        "waits for a minute",
+    ],
+)
+def test_pods_that_it_could_not_help_leave_it_alone(asks: Any, pools: Any, limits: Limits) -> None:
+    decided = decide(there(SPARE, A1), pools=pools, limits=limits, pods=(pod("other", **asks),))
+    assert "default/other" in decided.pods
+    assert decided.machines[SPARE].code is Reason.HEADROOM
+
+
+def test_a_gang_that_it_keeps_from_the_limit_gets_its_place() -> None:
+    marks = {names.POD_GANG: "g", names.POD_GANG_SIZE: "2"}
+    gang = tuple(pod(f"g-{n}", 2, annotations=marks) for n in range(2))
+    assert retired(decide(there(SPARE, A1), limits=Limits(gpus=4), pods=gang)) == [SPARE]
+    stays = decide(there(SPARE, A1), limits=Limits(gpus=3), pods=gang)
+    assert stays.machines[SPARE].code is Reason.HEADROOM
+
+
+@pytest.mark.parametrize(("gpus", "count"), [(4, 0), (3, 1)])
+def test_nothing_is_ordered_while_what_leaves_is_to_make_room_for_a_pod(gpus: int, count: int) -> None:
+    """It would take the place that the pod is about to get; or the pod could not have it anyhow."""
+    leaving = machine(SPARE, A2, Phase.DELETING, pods=())
+    decided = decide(
+        (leaving, node(SPARE, 2)), limits=Limits(gpus=gpus), offers=offers(A1, A4), pods=(pod("p", 4),)
+    )
+    assert len(bought(decided)) == count
+
+
+def test_what_became_too_dear_goes_and_the_cheaper_comes_after_it() -> None:
+    """It was bought for a job, whose end leaves all of it free."""
+    most = Decimal(3)
+    assert retired(decide(there(SPARE, A8), most=most)) == [SPARE]
+    assert bought(decide(there(SPARE, A8), most=most)) == []
+    assert bought(decide(most=most)) == [A1.name]
+    assert decide(there(SPARE, A2), most=most).machines[SPARE].code is Reason.HEADROOM
+
+
+@pytest.mark.parametrize("pause", ["", "scale-up"])
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"expire_after": 3600.0}, Reason.EXPIRED), ({"locations": ("FIN-03",)}, Reason.DRIFTED)],
+)
+def test_an_outdated_one_is_replaced_unless_nothing_may_be_bought(
+    settings: Any, code: Reason, pause: str
+) -> None:
+    sold = offers(A1, locations=("FIN-01", "FIN-03"))
+    decided = decide(there(SPARE, A1), pools=(pool(pause=pause, **settings),), offers=sold)
+    assert decided.machines[SPARE].code is (Reason.HEADROOM if pause else code)
+    assert retired(decided) == ([] if pause else [SPARE])
+
+
+def test_a_plan_is_made_again_when_the_rate_eases_whatever_the_pod_is_told_first() -> None:
+    pending = [
+        (machine(name, A1, Phase.BOOTING, pool=of, pods=(f"default/{of}",)), f"default/{of}")
+        for name, of in (("home-a100-one", "a100"), ("home-b-one", "b"))
+    ]
+    decided = plan(
+        world(
+            policy=policy(pool(max=1), pool("b", max=5), limits=Limits(launches_per_minute=2)),
+            machines=tuple(m for m, _ in pending),
+            pods=(pod("a100"), pod("b"), pod("late")),
+            launches=(NOW - 10, NOW - 10),
+        )
+    )
+    assert decided.pods["default/late"].code is Reason.LIMIT_MACHINES
+    assert decided.wake_at == NOW + 50
