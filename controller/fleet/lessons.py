@@ -33,8 +33,11 @@ QUARANTINE = frozenset(
         Reason.GPU_DEADLINE,
     }
 )
-# Failures that cost the time of a whole boot: the machine is replaced once, and then no more for its pods.
-REPLACED_ONCE = frozenset({Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE})
+# Failures that cost the time of a whole boot, for what is ordered is billed: the machine is replaced once, and then no more
+# for its pods.
+REPLACED_ONCE = frozenset(
+    {Reason.LAUNCH_DEADLINE, Reason.JOIN_DEADLINE, Reason.READY_DEADLINE, Reason.GPU_DEADLINE}
+)
 
 
 class Lessons:
