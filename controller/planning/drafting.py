@@ -38,15 +38,14 @@ def draft(snapshot: Snapshot) -> Draft:
         without = Rounds(own, found, Doubts(own)).last()
         first = [launch(room, "") for room in without.packing.rooms]
         snapshot = as_if_on_the_way(snapshot, first)
-    made = _beside_minimum(snapshot, found)
+    made = beside_minimum(snapshot, found, Doubts(snapshot))
     made.first, made.placed = first, placed
     return made
 
 
-def _beside_minimum(snapshot: Snapshot, found: Demand) -> Draft:
+def beside_minimum(snapshot: Snapshot, found: Demand, doubts: Doubts) -> Draft:
     """Pods have the machines that a minimum lacks. Where these are not enough, the pods may also come first: what is bought
     for them counts towards the minimum, and only what it lacks even then is ordered anyhow."""
-    doubts = Doubts(snapshot)
     made = Rounds(snapshot, found, doubts).last()
     lacked = Counter(c.pool.name for c in made.minimum.chosen)
     if not lacked or len(made.placing.order) == len(found.pods):

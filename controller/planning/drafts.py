@@ -60,9 +60,11 @@ class Before:
     )  # by pod, machines that did not take it, gang or not
     wakes: list[float] = field(default_factory=list)  # when those that wait for a pause may be bought for
 
-    def forget(self) -> None:
-        """What came of the gangs that were in it."""
-        self.tried.clear()
+    @property
+    def had_turns(self) -> bool:
+        return bool(self.whole or self.passed)
+
+    def forget_turns(self) -> None:
         self.whole.clear()
         self.passed.clear()
 

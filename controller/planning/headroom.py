@@ -8,8 +8,7 @@ for they would buy by that, one after the other, what the limit forbids.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -17,21 +16,21 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from controller.domain.kube import Pod
-from controller.domain.machine import Machine, Phase
+from controller.domain.machine import Phase
 from controller.domain.money import in_words
-from controller.domain.plan import Explanation, Launch, Snapshot
+from controller.domain.plan import Explanation, Launch, Retire, Snapshot
 from controller.domain.policy import Headroom, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
+from controller.planning import scale_down
 from controller.planning.choice import Candidate
+from controller.planning.drafting import beside_minimum
 from controller.planning.drafts import Draft
-from controller.planning.evidence import Doubts
 from controller.planning.minimum import nothing_sold, right_sized, to_order
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
 from controller.planning.room import Room
-from controller.planning.rounds import Rounds
 from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
 from controller.planning.workshop import bits
@@ -92,44 +91,85 @@ def keep_free(
     """
     snapshot, found = made.snapshot, KeptFree()
     wanted = _wanted_now(snapshot, found.wakes)
-    if not wanted or _is_in_the_way(
-        made, [pool for entry in wanted if (pool := snapshot.policy.pool(entry.pool))]
-    ):
+    if not wanted:
         return found
     asked = {pod.key: pod for pod in made.found.pods}  # with the GPUs that they get by shares and claims
-    for entry in wanted:
-        pool = snapshot.policy.pool(entry.pool)
-        if pool is None:
-            continue
-        there = [*_there(made.placing.sites, pool), *_ordered(launches, pool, asked)]
-        _keep(found, entry, there)
-        _order(made, found, entry, pool, there, barred)
+    pools = [(entry, pool) for entry in wanted if (pool := snapshot.policy.pool(entry.pool)) is not None]
+    there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
+    for entry, pool in pools:
+        _keep(found, entry, there[pool.name])
+    if waiting := _waits_for_a_limit(made):
+        # What it takes where something goes already might be the place that becomes free for these.
+        soon = _served_without(made, ()) & waiting
+        given = _given_up(made, [name for name in _would_go(made) if name in found.machines], waiting - soon)
+        for name in given:
+            del found.machines[name]
+        if soon or given:
+            return found
+    for entry, pool in pools:
+        _order(made, found, entry, pool, there[pool.name], barred)
     return found
 
 
-def _is_in_the_way(made: Draft, pools: Sequence[Pool]) -> bool:
-    """Whether a pod would get a place if what these pools keep free were gone, and what is on its way out as well."""
-    lacking = made.short | {why.code for why in made.told.values()}
-    if _YIELDS_TO.isdisjoint(lacking):
-        return False
+def _waits_for_a_limit(made: Draft) -> set[str]:
+    """Pods that may lack what is kept free."""
+    gangs = made.found.gangs if not _YIELDS_TO.isdisjoint(made.short) else {}
+    short = {key for key, why in made.told.items() if why.code in _YIELDS_TO}
+    return (short | gangs.keys()) - made.served
+
+
+def _given_up(made: Draft, going: Sequence[str], waiting: set[str]) -> Sequence[str]:
+    """Of the machines that would go if nothing kept them: hardly more than have to for one of these pods to get a place."""
+
+    def helps(names: Sequence[str]) -> bool:
+        return bool(_served_without(made, names) & waiting)
+
+    if not (going and helps(going)):
+        return ()
+    of_pool: dict[str, list[str]] = {}
+    pool_of = {m.name: m.pool for m in made.snapshot.machines}
+    for name in going:
+        of_pool.setdefault(pool_of[name], []).append(name)
+    for mine in of_pool.values():
+        count = 1
+        while count < len(mine) and not helps(mine[:count]):
+            count *= 2
+        if helps(mine[:count]):
+            return mine[:count]
+    return going
+
+
+def _would_go(made: Draft) -> list[str]:
+    """Machines that would be removed now, or one after the other soon, if nothing were kept free."""
+    policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={})
+    actions, _, _ = scale_down.decide(
+        replace(made.snapshot, policy=policy),
+        made.placing.needed,
+        made.found.pods,
+        lambda: made.placing.sites.ready,
+        buying=True,
+        placed=made.placed,
+        early=made.found.early,
+    )
+    return [action.machine for action in actions if isinstance(action, Retire)]
+
+
+def _served_without(made: Draft, gone: Collection[str]) -> set[str]:
+    """Pods that would get a place if these machines were gone, and those that are on their way out as well."""
     snapshot = made.snapshot
-    idle = {one.name for pool in pools for one in _there(made.placing.sites, pool) if one.idle}
-    staying = Counter(m.pool for m in snapshot.machines if not m.phase.leaving)
-    least = {pool.name: pool.min for pool in pools}
-    gone: dict[str, Machine] = {}
-    for m in sorted(snapshot.machines, key=lambda m: (-m.gpus, -m.price, m.name)):
-        spare = m.name in idle and staying[m.pool] > least.get(m.pool, 0)
-        staying[m.pool] -= spare
-        if spare or (m.phase.leaving and not m.gone_at):
-            gone[m.name] = replace(m, phase=Phase.DELETING, gone_at=snapshot.now)
-    if not gone:
-        return False
+    left = [m for m in snapshot.machines if m.name in gone or (m.phase.leaving and not m.gone_at)]
+    if not left:
+        return made.served
+    names_left = {m.name for m in left}
     without = replace(
         snapshot,
-        machines=tuple(gone.get(m.name, m) for m in snapshot.machines),
-        nodes=tuple(node for node in snapshot.nodes if node.name not in gone),
+        machines=tuple(
+            replace(m, phase=Phase.DELETING, gone_at=snapshot.now) if m.name in names_left else m
+            for m in snapshot.machines
+        ),
+        nodes=tuple(node for node in snapshot.nodes if node.name not in names_left),
     )
-    return not Rounds(without, made.found, Doubts(without)).last().served <= made.served
+    return beside_minimum(without, made.found, made.doubts).served
 
 
 def takers(made: Draft) -> dict[int, str]:

@@ -30,6 +30,9 @@ _AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 8000
 # Gangs that nothing helps take as many in each round in which one of them is left out.
 _OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 4000
 _PASSED_ON = 8  # pods: so often a turn is passed on where nothing is ordered in it, by a draft of everything
+_TURNS_ANEW = (
+    4  # times that all of that begins anew, because a gang that is left out may have been in the way
+)
 
 
 class Rounds:
@@ -46,6 +49,7 @@ class Rounds:
         self._parked: set[str] = (
             set()
         )  # gangs whose turn it is not, left out as long as it may be that of others
+        self._turns = _TURNS_ANEW
         pods = max(1, len(found.pods))
         self._moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))
         self._alone = max(_AT_LEAST, min(_ONE_BY_ONE, _PODS_OF_THEM // pods))
@@ -104,8 +108,12 @@ class Rounds:
                 del failed[key]
             self._parked.clear()
             bought_for = {ask.gang.key for ask, _ in made.packing.order if ask.gang is not None}
-            failed |= of_no_influence(ready, tried.held | bought_for) if self._alone >= 0 else broken
-        self._before.forget()  # what is left out now may have been in the way
+            out = of_no_influence(ready, tried.held | bought_for) if self._alone >= 0 else broken
+            failed |= out
+            if self._turns and not bought_for.isdisjoint(out) and self._before.had_turns:
+                self._turns -= 1
+                self._before.forget_turns()
+        tried.clear()  # what is left out now may have been in the way
 
     def _finished(self, made: Draft) -> Draft:
         if made.packer.goals:

@@ -58,6 +58,7 @@ class _Found:
     )  # idle since, and why it goes
     busy: list[tuple[Machine, Node]] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)  # outdated ones that are kept free, one after the other
 
     def steer(self, asked: Sequence[MarkIdle]) -> None:
         """In place of the marks that were to be written anyway."""
@@ -185,8 +186,9 @@ def _judge(
         words = f"idle; pool {machine.pool} is no longer in the settings, and it is kept (scale_down.removed_pools)"
         told[machine.name] = Explanation(Reason.POOL_REMOVED, words)
         return
-    if old is not None and not paused(snapshot, None, "scale-up", machine.pool):
-        stays = None  # another one is kept free in its place
+    if stays is not None and old is not None and not paused(snapshot, None, "scale-up", machine.pool):
+        found.replaced.add(machine.name)  # another one is kept free in its place
+        stays = None
     if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
         told[machine.name] = blocked
         return
@@ -269,6 +271,9 @@ def _take_in_order(
         counted = staying if machine.name in lasting else with_lost
         if (least := _below_minimum(snapshot, machine, why, counted, not_ready)) is not None:
             told[machine.name] = least
+        elif machine.name in found.replaced and machine.pool in not_ready:
+            words = f"it is kept free until the others of pool {machine.pool} are Ready; then: {why.message}"
+            told[machine.name] = Explanation(Reason.HEADROOM, words)
         elif refused := allowance.refuses(why.code, machine.name):
             told[machine.name] = Explanation(Reason.BUDGET, f"idle; waits because {refused}")
         elif (stranded := elsewhere.leave(machine.name)) is not None:

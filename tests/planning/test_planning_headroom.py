@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.domain import names
@@ -136,3 +137,65 @@ def test_a_plan_is_made_again_when_the_rate_eases_whatever_the_pod_is_told_first
     )
     assert decided.pods["default/late"].code is Reason.LIMIT_MACHINES
     assert decided.wake_at == NOW + 50
+
+
+def test_only_the_pool_that_a_pod_waits_for_gives_way() -> None:
+    """And hardly more of its machines than have to."""
+    other = there("home-b-spare", A1, pool="b")
+    kept = tuple(Headroom(pool=name, gpus=gpus) for name, gpus in (("a100", 2), ("b", 1)))
+    mine = [there(f"{SPARE}-{number}", A1) for number in range(2)]
+    decided = plan(
+        world(
+            policy=policy(pool(max=2), pool("b"), headroom=kept),
+            machines=tuple(m for m, _ in (*mine, other)),
+            nodes=tuple(n for _, n in (*mine, other)),
+            offers=offers(A1, A2),
+            pods=(pod("p", 2, node_selector={names.LABEL_POOL: "a100"}),),
+        )
+    )
+    assert len(retired(decided)) == 1
+    assert retired(decided)[0].startswith(SPARE)
+    assert decided.machines["home-b-spare"].code is Reason.HEADROOM
+    assert bought(decided) == []
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_what_may_not_be_removed_gives_way_to_nobody(held: bool) -> None:
+    """Else the smaller one went in its place, of no use to the pod, and another one was bought for it, for ever."""
+    large, small = there(f"{SPARE}-large", A4), there(f"{SPARE}-small", A1)
+    if held:
+        marks = {**large[1].annotations, "gpu-autoscaler/do-not-disrupt": "true"}
+        large = large[0], msgspec.structs.replace(large[1], annotations=marks)
+    decided = decide(
+        large,
+        small,
+        keep=5,
+        pools=(pool(min=1), pool("b")),
+        limits=Limits(gpus=5),
+        offers=offers(A1, A4),
+        pods=(pod("p", 4, node_selector={names.LABEL_POOL: "b"}),),
+    )
+    assert retired(decided) == ([] if held else [f"{SPARE}-large"])
+    assert bought(decided) == []
+
+
+def test_a_pod_that_comes_before_a_minimum_gets_what_was_kept_free() -> None:
+    busy = there("home-a100-busy", A2, idle=False, pods=("default/run",))
+    decided = decide(
+        busy,
+        there(SPARE, A1),
+        pools=(pool(), pool("b", min=1)),
+        limits=Limits(machines=2),
+        pods=(pod("run", 2, node=busy[0].name), pod("p", 2, node_selector={names.LABEL_POOL: "a100"})),
+    )
+    assert retired(decided) == [SPARE]
+
+
+def test_outdated_ones_are_replaced_one_after_the_other() -> None:
+    pairs = [there(f"{SPARE}-{number}", A1) for number in range(3)]
+    settings = {"pools": (pool(expire_after=3600.0),), "keep": 3, "offers": offers(A1)}
+    assert len(retired(decide(*pairs, **settings))) == 1
+    machines = (*(m for m, _ in pairs[:2]), machine(f"{SPARE}-2", A1, Phase.BOOTING))
+    booting = decide(*pairs[:2], machines=machines, nodes=tuple(n for _, n in pairs[:2]), **settings)
+    assert retired(booting) == []
+    assert {why.code for name, why in booting.machines.items() if name != f"{SPARE}-2"} == {Reason.HEADROOM}
