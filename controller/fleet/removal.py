@@ -39,6 +39,7 @@ UNSEEN = Taint(key=names.TAINT_LEAVING, effect="NoSchedule")
 CLOSED = Taint(key=names.TAINT_CLOSED, effect="NoSchedule")
 LOOSE = ("detached", "deleted")  # a disk that no machine uses
 _RETRY = 5.0
+_LEAST_GRACE = 2.0  # whatever the settings say: nobody leaves who was never asked to
 NOT_OFF = Explanation(
     Reason.IN_USE, "it was shut down in the cloud, and does not look as if it were off any more"
 )
@@ -123,7 +124,7 @@ class Removal:
         await self._writer.taint(machine.name, add=self._taints)
         await self._writer.annotate(machine.name, {names.NODE_DRAIN_SINCE: since})
         await self._sleep(policy.deadlines.drain_pause)
-        end = begin + policy.deadlines.eviction_grace
+        end = begin + policy.deadlines.drain_pause + max(_LEAST_GRACE, policy.deadlines.eviction_grace)
         refused: Refused | None = None
         while True:
             check()

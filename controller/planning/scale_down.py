@@ -211,11 +211,15 @@ def _why(snapshot: Snapshot, machine: Machine, since: float, old: Explanation | 
     if old is not None:
         return Explanation(old.code, f"idle, and {old.message}")
     idle, cooldown = f"idle since {clock(since)}", snapshot.policy.cooldown
-    if snapshot.now >= since + cooldown:
+    if _has_cooled_down(snapshot, since):
         return Explanation(Reason.IDLE, f"{idle}, longer than scale_down.cooldown ({cooldown:g} s)")
     if machine.surplus:
         return Explanation(Reason.IDLE, f"{idle}, and no promise needs it (surplus)")
     return Explanation(Reason.IDLE, f"{idle}, and the month's budget is used up (billing.on_exhausted)")
+
+
+def _has_cooled_down(snapshot: Snapshot, since: float) -> bool:
+    return snapshot.now >= since + snapshot.policy.cooldown
 
 
 def _expected(snapshot: Snapshot, demand: Sequence[Pod], placed: Collection[str]) -> dict[str, str]:
@@ -267,7 +271,9 @@ def _take_in_order(
     with_lost = Counter(m.pool for m in alive if m.phase is Phase.READY)
     told = found.told
     not_ready = {m.pool for m in alive if m.phase is not Phase.READY}
-    for machine, _since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
+    for machine, since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
+        if machine.name not in found.replaced and allowance.refuses(why.code, machine.name):
+            why = _why(snapshot, machine, since, None) if _has_cooled_down(snapshot, since) else why
         counted = staying if machine.name in lasting else with_lost
         if (least := _below_minimum(snapshot, machine, why, counted, not_ready)) is not None:
             told[machine.name] = least

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from controller.domain.cloudthings import Offer
 from controller.domain.machine import Machine, Phase
 from controller.domain.reason import Reason
 from controller.fleet.ledger import Ledger
+from tests.fleet import fakes
 from tests.fleet.fakes import A1
 from tests.fleet.scene import POOL, Controller, World
 
@@ -54,6 +56,24 @@ async def test_what_never_works_is_paid_for_ever_more_seldom_one_machine_at_a_ti
     assert {
         reason for known in controller.ledger.failures.given_up.values() for reason in known.values()
     } == {Reason.JOIN_DEADLINE}
+
+
+async def test_a_cloud_that_starts_machines_too_late_is_not_paid_for_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is ordered is billed from then on; each of them was replaced at once, day and night."""
+    monkeypatch.setattr(fakes, "BOOT", 1500.0)
+    world = World()
+    world.town.joins = False  # one that is given up starts after all, and is deleted before it joins
+    world.town.add_pod("train")
+    controller = world.start()
+    await world.run(controller, 24 * HOUR, step=60)
+    assert 2 < len(world.account.orders) <= 6
+    assert controller.plan.pods["default/train"].code is Reason.LAUNCH_DEADLINE
+    monkeypatch.setattr(fakes, "BOOT", 60.0)
+    world.town.joins = True
+    await world.run(controller, 24 * HOUR, step=60)
+    assert "default/train" not in world.town.pods  # it ran
 
 
 async def test_the_first_machine_that_becomes_usable_releases_all_pods_at_once() -> None:

@@ -365,6 +365,35 @@ async def test_a_second_instance_is_not_removed_when_the_first_is_gone_by_now() 
     assert not controller.hands.did("delete")
 
 
+async def test_a_second_instance_is_not_removed_when_it_is_not_ours_by_now() -> None:
+    """Somebody took our marks off it since the list was made."""
+    world = World(cooldown=1e6)
+    controller = await bought(world)
+    world.account.order(world.account.orders[0])
+    controller.hands.on_call["instance"] = lambda _: world.account.set("i-2", tags=(), description="theirs")
+    await controller.look(decide=False)
+    await world.time.settle()
+    assert sorted(instance.id for instance in world.account.alive()) == ["i-1", "i-2"]
+    assert not controller.hands.did("delete")
+
+
+async def test_an_order_that_is_granted_after_its_tombstone_is_surplus() -> None:
+    """Another leader has written that: for it nobody had asked."""
+    world = World(cooldown=1e6)
+    controller = world.start()
+    await controller.look(decide=False)
+    gate = controller.hands.gates["create"] = asyncio.Event()
+    controller.buy("default/train")
+    await world.time.settle()
+    controller.ledger.change(controller.only.intent, phase=Phase.TOMBSTONE, gone_at=world.time.now)
+    gate.set()
+    await world.time.settle()
+    assert (controller.only.phase, controller.only.surplus) == (Phase.ORDERED, True)
+    await world.run(controller, 120)
+    assert not world.account.alive()
+    assert not controller.ledger.machines
+
+
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_second_instance_counts_against_limits_for_as_long_as_it_is_there(leaves: bool) -> None:
     """It costs as much as the first, also while work under the shared name keeps it, or the first one goes."""

@@ -254,6 +254,18 @@ async def test_the_eviction_grace_is_not_started_anew_by_a_restart() -> None:
     assert second.heard.of("called_off") == ["pdb"]
 
 
+async def test_pods_are_asked_to_leave_however_short_the_grace() -> None:
+    """It ended before anybody was asked, and the machine stayed for ever."""
+    world, controller, machine = await ready()
+    patience = replace(controller.fleet.policy.deadlines, eviction_grace=0.0, drain_pause=5.0)
+    controller.fleet.policy = replace(controller.fleet.policy, deadlines=patience)
+    pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
+    world.town.pods[pod.key] = pod
+    await retired(world, controller, machine, 120)
+    assert controller.hands.did("evict")
+    assert not world.account.alive()
+
+
 async def test_a_node_that_is_gone_in_the_middle_does_not_stop_the_removal() -> None:
     world, controller, machine = await ready()
     controller.hands.on_call["evict"] = lambda _: None

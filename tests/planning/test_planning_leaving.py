@@ -363,9 +363,9 @@ def budgeted(budget: str, of: dict[str, str], lost: int = 0, deleting: int = 0, 
     ("snapshot", "drifted", "idling"),
     [
         (budgeted("100%", {}), 3, 3),
-        (budgeted("100%", {"drifted": "1"}), 1, 3),
+        (budgeted("100%", {"drifted": "1"}), 1, 5),  # they are idle for long as well
         (budgeted("100%", {"drifted": "0", "idle": "2"}), 0, 2),
-        (budgeted("100%", {"drifted": "10%"}), 1, 3),  # rounded up
+        (budgeted("100%", {"drifted": "10%"}), 1, 5),  # rounded up
         (budgeted("100%", {"drifted": "0%", "idle": "0"}), 0, 0),
         (budgeted("2", {"drifted": "3", "idle": "3"}), 2, 0),  # both hold
         (budgeted("3", {}, lost=1), 2, 0),

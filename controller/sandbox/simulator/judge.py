@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from controller.config.load import Loaded
 from controller.config.policy import to_policy
+from controller.planning.protection import KEPT_BY_OWNER
 from controller.sandbox.cloud.catalogue import load
 from controller.sandbox.cluster.resources import PODS
 from controller.sandbox.simulator.books import Books, gpus_of
@@ -55,6 +56,7 @@ class Judge:
         self._lease_for = loaded.settings.lease.duration.total_seconds()
         self._leased: dict[str, float] = {}  # by process: when it last wrote the lease
         self._hurts: list[str] = []  # pods that use GPUs, and that the call which is being made takes away
+        self._movable = False  # somebody makes the one that is evicted again
 
     def violated(self, what: str) -> None:
         text = f"{self._worlds.loop.time():.1f} {what}"
@@ -140,7 +142,7 @@ class Judge:
 
     def cluster_asked(self, process: Process, request: Request) -> None:
         """A call to the cluster, before it is done: with the lease? and who uses GPUs where it takes away?"""
-        self._hurts = []
+        self._hurts, self._movable = [], False
         if request.method == "GET":
             return
         parts = request.path.split("/")
@@ -153,6 +155,8 @@ class Judge:
             pod = self._worlds.cluster.store.get(PODS, parts[4], parts[6]) or {}
             if pod and gpus_of(pod) and pod["status"].get("phase") == "Running":
                 self._hurts = [f"{parts[4]}/{parts[6]}"]
+                owners = pod["metadata"].get("ownerReferences") or ()
+                self._movable = any(owner.get("kind") in KEPT_BY_OWNER for owner in owners)
 
     def _hurt(self, request: Request) -> None:
         path = request.path
@@ -162,7 +166,7 @@ class Judge:
             self.violated(f"a pod was deleted while it used GPUs: {path}")
         else:
             self.busy_evictions += 1
-            if self.policy.consolidate == "off" and not any(p.expire_after for p in self.policy.pools):
+            if self.policy.consolidate == "off" or not self._movable:
                 self.violated(f"a pod was evicted while it used GPUs: {path}")
 
     # -- promise 2: never leak
