@@ -68,6 +68,10 @@ class Failures:
         self.in_vain[machine.pool] = with_failure(known, machine, reason, now, first=first)
         self._tried(machine.sort, machine, now, now)
 
+    def late(self, machine: Machine, now: float) -> None:
+        """The cloud did not start it in time, which says nothing of how machines of its pool start."""
+        self._tried(machine.sort, machine, now, now)
+
     def broke(self, machine: Machine, since: float, now: float) -> None:
         """A machine became usable, and broke before those that it was bought for ran there.
 

@@ -23,6 +23,7 @@ _UNLESS = "unless one of the same type becomes usable there for somebody else, o
 _UNLESS_ANY = "unless a machine of the pool becomes usable for somebody else, or there is another token"
 _BROKE = "for they became usable and broke, and so may the next one"
 _LOOK = "(look at how machines start: join script, token, image, device plug-in)"
+_LATE = "(the cloud did not start them within deadlines.launch)"
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -191,4 +192,6 @@ def _cheapest(unit: _Unit) -> tuple[int, float, str]:
 
 def _tell(unit: _Unit, told: dict[str, Explanation], what: str) -> None:
     for one in unit.held:
-        told[one.ask.pod.key] = Explanation(one.code, f"{one.message}; {what} {_LOOK}")
+        told[one.ask.pod.key] = Explanation(
+            one.code, f"{one.message}; {what} {_LATE if one.code is Reason.LAUNCH_DEADLINE else _LOOK}"
+        )

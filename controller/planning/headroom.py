@@ -16,7 +16,7 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from controller.domain.kube import Pod
-from controller.domain.machine import Phase
+from controller.domain.machine import Machine, Phase
 from controller.domain.money import in_words
 from controller.domain.plan import Explanation, Launch, Retire, Snapshot
 from controller.domain.policy import Headroom, Pool
@@ -25,6 +25,7 @@ from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning import scale_down
 from controller.planning.choice import Candidate
+from controller.planning.disruption import counts_until, drained_until
 from controller.planning.drafting import beside_minimum
 from controller.planning.drafts import Draft
 from controller.planning.minimum import nothing_sold, right_sized, to_order
@@ -52,6 +53,7 @@ _YIELDS_TO = frozenset(
 class KeptFree:
     launches: list[Launch] = field(default_factory=list)
     machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
+    only_ones: set[str] = field(default_factory=set)  # of them: nothing could be bought in their place now
     told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
     wakes: list[float] = field(default_factory=list)
 
@@ -98,6 +100,8 @@ def keep_free(
     there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
     for entry, pool in pools:
         _keep(found, entry, there[pool.name])
+        if not any(c.hindrance is None for c in made.options if c.pool is pool and c.gpus):
+            found.only_ones |= {one.name for one in there[pool.name] if one.name in found.machines}
     if waiting := _waits_for_a_limit(made):
         # What it takes where something goes already might be the place that becomes free for these.
         soon = _served_without(made, ()) & waiting
@@ -140,8 +144,16 @@ def _given_up(made: Draft, going: Sequence[str], waiting: set[str]) -> Sequence[
 
 
 def _would_go(made: Draft) -> list[str]:
-    """Machines that would be removed now, or one after the other soon, if nothing were kept free."""
-    policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={})
+    """Machines that would be removed now, one after the other or after their cooldown, if nothing were kept free."""
+    policy = made.snapshot.policy
+    policy = replace(
+        policy,
+        disruption_budget="100%",
+        disruption_budgets={},
+        cooldown=0.0,
+        min_age=0.0,
+        billing=replace(policy.billing, refund_unused=True),
+    )
     actions, _, _ = scale_down.decide(
         replace(made.snapshot, policy=policy),
         made.placing.needed,
@@ -155,9 +167,9 @@ def _would_go(made: Draft) -> list[str]:
 
 
 def _served_without(made: Draft, gone: Collection[str]) -> set[str]:
-    """Pods that would get a place if these machines were gone, and those that are on their way out as well."""
+    """Pods that would get a place if these machines were gone, and those that are about to be as well."""
     snapshot = made.snapshot
-    left = [m for m in snapshot.machines if m.name in gone or (m.phase.leaving and not m.gone_at)]
+    left = [m for m in snapshot.machines if m.name in gone or _is_about_to_go(snapshot, m)]
     if not left:
         return made.served
     names_left = {m.name for m in left}
@@ -170,6 +182,14 @@ def _served_without(made: Draft, gone: Collection[str]) -> set[str]:
         nodes=tuple(node for node in snapshot.nodes if node.name not in names_left),
     )
     return beside_minimum(without, made.found, made.doubts).served
+
+
+def _is_about_to_go(snapshot: Snapshot, machine: Machine) -> bool:
+    """One whose delete hangs, or that waits for its work to end, is there for who knows how long."""
+    if not machine.phase.leaving or machine.gone_at:
+        return False
+    until = counts_until(snapshot, machine)
+    return snapshot.now < (drained_until(snapshot, machine) if until is None else until)
 
 
 def takers(made: Draft) -> dict[int, str]:

@@ -146,6 +146,7 @@ def _finished(made: Draft) -> Plan:
         made.found.pods,
         lambda: placing.sites.ready,
         free.machines,
+        only_ones=free.only_ones,
         buying=any(isinstance(action, Launch) for action in actions),
         placed=made.placed,
         early=made.found.early,

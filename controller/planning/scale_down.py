@@ -58,6 +58,7 @@ class _Found:
     )  # idle since, and why it goes
     busy: list[tuple[Machine, Node]] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    only_ones: Collection[str] = ()
     replaced: set[str] = field(default_factory=set)  # outdated ones that are kept free, one after the other
 
     def steer(self, asked: Sequence[MarkIdle]) -> None:
@@ -76,6 +77,7 @@ def decide(
     rooms: Callable[[], Sequence[Room]] = tuple,
     kept: Mapping[str, Explanation] | None = None,
     *,
+    only_ones: Collection[str] = (),
     buying: bool = False,
     bound: Mapping[str, Sequence[Pod]] | None = None,
     placed: Collection[str] = (),
@@ -83,7 +85,8 @@ def decide(
 ) -> tuple[list[Action], dict[str, Explanation], float | None]:
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
-    `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free.
+    `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free, and
+    `only_ones` those of them in whose place none could be bought now.
     Whoever knows that no pod waits may tell which are `bound` to our machines. Pods that are `placed` are on a node in
     this picture and not bound yet, so what is promised to them stays. Those that are `early` wait for time only.
     """
@@ -92,7 +95,7 @@ def decide(
     if bound is None:
         bound, expected = by_node(snapshot.pods), _expected(snapshot, demand, placed)
     shut = closed(snapshot)
-    found = _Found()
+    found = _Found(only_ones=only_ones)
     stays: dict[str, Explanation] = dict(kept or {})
     for machine in snapshot.machines:
         keys = (machine.name, *machine.pods) if expected else ()
@@ -186,11 +189,14 @@ def _judge(
         words = f"idle; pool {machine.pool} is no longer in the settings, and it is kept (scale_down.removed_pools)"
         told[machine.name] = Explanation(Reason.POOL_REMOVED, words)
         return
-    if stays is not None and old is not None and not paused(snapshot, None, "scale-up", machine.pool):
+    replaceable = machine.name not in found.only_ones and not paused(snapshot, None, "scale-up", machine.pool)
+    if stays is not None and old is not None and replaceable:
         found.replaced.add(machine.name)  # another one is kept free in its place
         stays = None
     if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
         told[machine.name] = blocked
+        if (end := expires_at(snapshot, machine)) is not None and end > snapshot.now:
+            found.wake.append(end)
         return
     at_once = machine.surplus or old is not None
     waits = reasons_to_wait(snapshot, machine, since, at_once=at_once or drains_idle(snapshot))
@@ -272,9 +278,14 @@ def _take_in_order(
     told = found.told
     not_ready = {m.pool for m in alive if m.phase is not Phase.READY}
     for machine, since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
-        if machine.name not in found.replaced and allowance.refuses(why.code, machine.name):
-            why = _why(snapshot, machine, since, None) if _has_cooled_down(snapshot, since) else why
         counted = staying if machine.name in lasting else with_lost
+        if machine.name not in found.replaced and _has_cooled_down(snapshot, since):
+            idle = _why(
+                snapshot, machine, since, None
+            )  # the budget of another reason keeps none that is idle for long
+            spare = _below_minimum(snapshot, machine, idle, counted, not_ready) is None
+            if spare and allowance.refuses(why.code, machine.name):
+                why = idle
         if (least := _below_minimum(snapshot, machine, why, counted, not_ready)) is not None:
             told[machine.name] = least
         elif machine.name in found.replaced and machine.pool in not_ready:

@@ -261,6 +261,11 @@ async def test_pods_are_asked_to_leave_however_short_the_grace() -> None:
     controller.fleet.policy = replace(controller.fleet.policy, deadlines=patience)
     pod = make_pod("web", world.time.now, gpus=0, node=machine.name, owner_kind="ReplicaSet")
     world.town.pods[pod.key] = pod
+
+    def slowly(_: object) -> None:
+        world.time.now += 3
+
+    controller.hands.on_call["taint"] = slowly
     await retired(world, controller, machine, 120)
     assert controller.hands.did("evict")
     assert not world.account.alive()

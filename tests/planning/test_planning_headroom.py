@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_a_gang_that_it_keeps_from_the_limit_gets_its_place() -> None:
 @pytest.mark.parametrize(("gpus", "count"), [(4, 0), (3, 1)])
 def test_nothing_is_ordered_while_what_leaves_is_to_make_room_for_a_pod(gpus: int, count: int) -> None:
     """It would take the place that the pod is about to get; or the pod could not have it anyhow."""
-    leaving = machine(SPARE, A2, Phase.DELETING, pods=())
+    leaving = machine(SPARE, A2, Phase.DELETING, pods=(), delete_at=NOW - 30)
     decided = decide(
         (leaving, node(SPARE, 2)), limits=Limits(gpus=gpus), offers=offers(A1, A4), pods=(pod("p", 4),)
     )
@@ -199,3 +200,28 @@ def test_outdated_ones_are_replaced_one_after_the_other() -> None:
     booting = decide(*pairs[:2], machines=machines, nodes=tuple(n for _, n in pairs[:2]), **settings)
     assert retired(booting) == []
     assert {why.code for name, why in booting.machines.items() if name != f"{SPARE}-2"} == {Reason.HEADROOM}
+
+
+@pytest.mark.parametrize("ago", [60, 3 * 86400])
+def test_a_delete_that_hangs_for_days_holds_nobody_up(ago: int) -> None:
+    hangs = machine("home-b-old", A2, Phase.DELETING, pool="b", pods=(), delete_at=NOW - ago)
+    waiting = pod("p", 2, node_selector={names.LABEL_POOL: "b"})
+    rules = {"pools": (pool(), pool("b")), "limits": Limits(machines=2), "pods": (waiting,)}
+    decided = decide(there(SPARE, A1), (hangs, node(hangs.name, 2)), **rules)
+    assert retired(decided) == ([] if ago == 60 else [SPARE])
+
+
+def test_one_in_its_cooldown_is_given_up_as_well_and_nothing_ordered_beside_it() -> None:
+    marks = {"gpu-autoscaler/idle-since": datetime.fromtimestamp(NOW - 60, UTC).isoformat()}
+    spare, its_node = there(SPARE, A1)
+    late = spare, msgspec.structs.replace(its_node, annotations=marks)
+    decided = decide(late, keep=2, limits=Limits(gpus=4), offers=offers(A1, A4), pods=(pod("p", 4),))
+    assert (retired(decided), bought(decided)) == ([], [])
+    assert decided.machines[SPARE].code is Reason.COOLDOWN
+    assert decided.wake_at == NOW + 540
+
+
+def test_an_outdated_one_stays_where_nothing_is_sold_in_its_place() -> None:
+    sold = tuple(msgspec.structs.replace(offer, available=False) for offer in offers(A1))
+    decided = decide(there(SPARE, A1), pools=(pool(expire_after=3600.0),), offers=sold)
+    assert decided.machines[SPARE].code is Reason.HEADROOM
