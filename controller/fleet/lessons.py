@@ -64,10 +64,10 @@ class Lessons:
                 pods = self.waiting_for(after)
                 known = all(pod.identity in self._ledger.failures.given_up for pod in pods) and bool(pods)
                 first = bool(after.pods) and not known  # those that are gone may be made anew again and again
-                if after.reason is Reason.LAUNCH_DEADLINE:
-                    self._ledger.failures.late(after, now)
-                else:
+                if after.reason is not Reason.LAUNCH_DEADLINE:
                     self._ledger.failures.tried_in_vain(after, after.reason, now, first=first)
+                elif pods:
+                    self._ledger.failures.late(after, now)
                 for pod in pods:
                     self._ledger.failures.give_up(pod.identity, after.name, after.reason)
         never_was = before.phase is Phase.INTENDED and after.phase is Phase.TOMBSTONE

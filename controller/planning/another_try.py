@@ -174,13 +174,18 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, s
 def _pools_that_are_tried(snapshot: Snapshot, doubts: Doubts, held: Sequence[Held]) -> set[str]:
     """By a machine of a sort that is in doubt, or by one on its way for a pod that had machines in vain."""
     keys = {one.ask.pod.key for one in held}
+    reasons = {name: why for found in snapshot.given_up.values() for name, why in found.items()}
+    # That the cloud starts one sort too late says nothing of the rest of the pool, nor does who orders it again.
+    sorts = {
+        sort
+        for sort, known in snapshot.tried.items()
+        if any(reasons.get(name) is not Reason.LAUNCH_DEADLINE for name in known.machines)
+    }
     return {
         machine.pool
         for machine in snapshot.machines
         if doubts.is_tried_by(machine)
-        or (
-            machine.phase.on_the_way and (machine.sort in snapshot.tried or not keys.isdisjoint(machine.pods))
-        )
+        or (machine.phase.on_the_way and (machine.sort in sorts or not keys.isdisjoint(machine.pods)))
     }
 
 

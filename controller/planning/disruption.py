@@ -81,14 +81,8 @@ def counts_until(snapshot: Snapshot, machine: Machine) -> float | None:
         return None
     since = machine.delete_at
     if machine.drain_at:
-        since = min(since, drained_until(snapshot, machine))
+        since = min(since, machine.drain_at + snapshot.policy.deadlines.eviction_grace)
     return since + _DELETED_FOR
-
-
-def drained_until(snapshot: Snapshot, machine: Machine) -> float:
-    """When its drain is called off at the latest; 0: it has none."""
-    grace = snapshot.policy.deadlines.eviction_grace
-    return machine.drain_at + grace if machine.drain_at else 0.0
 
 
 def closed(snapshot: Snapshot) -> Explanation | None:

@@ -25,7 +25,7 @@ from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning import scale_down
 from controller.planning.choice import Candidate
-from controller.planning.disruption import counts_until, drained_until
+from controller.planning.disruption import counts_until
 from controller.planning.drafting import beside_minimum
 from controller.planning.drafts import Draft
 from controller.planning.minimum import nothing_sold, right_sized, to_order
@@ -49,11 +49,16 @@ _YIELDS_TO = frozenset(
 )
 
 
+_DELETED_WITHIN = 300.0  # of the end of its drain: the last look, the call, and the calls before it
+
+
 @dataclass(slots=True)
 class KeptFree:
     launches: list[Launch] = field(default_factory=list)
     machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
-    only_ones: set[str] = field(default_factory=set)  # of them: nothing could be bought in their place now
+    only_ones: set[str] = field(
+        default_factory=set
+    )  # of them: others would not, or did not, come in their place
     told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
     wakes: list[float] = field(default_factory=list)
 
@@ -100,12 +105,16 @@ def keep_free(
     there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
     for entry, pool in pools:
         _keep(found, entry, there[pool.name])
-        if not any(c.hindrance is None for c in made.options if c.pool is pool and c.gpus):
+        sold = any(c.hindrance is None for c in made.options if c.pool is pool and c.gpus)
+        if not sold or sum(one.free for one in there[pool.name]) < entry.gpus:
             found.only_ones |= {one.name for one in there[pool.name] if one.name in found.machines}
     if waiting := _waits_for_a_limit(made):
         # What it takes where something goes already might be the place that becomes free for these.
         soon = _served_without(made, ()) & waiting
-        given = _given_up(made, [name for name in _would_go(made) if name in found.machines], waiting - soon)
+        ripe, others = _would_go(made, at_once=False), _would_go(made, at_once=True)
+        given = _given_up(made, [name for name in ripe if name in found.machines], waiting - soon)
+        if not given and set(others) != set(ripe):
+            given = _given_up(made, [name for name in others if name in found.machines], waiting - soon)
         for name in given:
             del found.machines[name]
         if soon or given:
@@ -143,17 +152,13 @@ def _given_up(made: Draft, going: Sequence[str], waiting: set[str]) -> Sequence[
     return going
 
 
-def _would_go(made: Draft) -> list[str]:
-    """Machines that would be removed now, one after the other or after their cooldown, if nothing were kept free."""
-    policy = made.snapshot.policy
-    policy = replace(
-        policy,
-        disruption_budget="100%",
-        disruption_budgets={},
-        cooldown=0.0,
-        min_age=0.0,
-        billing=replace(policy.billing, refund_unused=True),
-    )
+def _would_go(made: Draft, *, at_once: bool) -> list[str]:
+    """Machines that would be removed now, or one after the other soon, if nothing were kept free; `at_once`: also those that
+    are idle for too short a time."""
+    policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={})
+    if at_once:
+        billing = replace(policy.billing, refund_unused=True)
+        policy = replace(policy, cooldown=0.0, min_age=0.0, billing=billing)
     actions, _, _ = scale_down.decide(
         replace(made.snapshot, policy=policy),
         made.placing.needed,
@@ -189,7 +194,10 @@ def _is_about_to_go(snapshot: Snapshot, machine: Machine) -> bool:
     if not machine.phase.leaving or machine.gone_at:
         return False
     until = counts_until(snapshot, machine)
-    return snapshot.now < (drained_until(snapshot, machine) if until is None else until)
+    if until is None and machine.drain_at:
+        limits = snapshot.policy.deadlines
+        until = machine.drain_at + limits.drain_pause + limits.eviction_grace + _DELETED_WITHIN
+    return until is not None and snapshot.now < until
 
 
 def takers(made: Draft) -> dict[int, str]:

@@ -86,7 +86,7 @@ def decide(
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
     `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free, and
-    `only_ones` those of them in whose place none could be bought now.
+    `only_ones` those of them in whose place no others would come.
     Whoever knows that no pod waits may tell which are `bound` to our machines. Pods that are `placed` are on a node in
     this picture and not bound yet, so what is promised to them stays. Those that are `early` wait for time only.
     """

@@ -632,3 +632,27 @@ def test_what_held_before_the_first_failure_is_no_proof_for_a_minimum(held: floa
         )
     )
     assert len(bought(found)) == count
+
+
+@pytest.mark.parametrize(("why", "count"), [(Reason.LAUNCH_DEADLINE, 1), (Reason.JOIN_DEADLINE, 0)])
+def test_a_sort_that_the_cloud_starts_too_late_takes_no_turn_from_another(why: Reason, count: int) -> None:
+    """It is ordered again and again for a minimum, say. How machines join is the same for all of a pool."""
+    sorts = {A1.name: ("m1", "m2"), A2.name: ("m3", "m4")}
+    at = NOW - 9 * HOUR
+    found = plan(
+        world(
+            policy=policy(pool(min=1)),
+            offers=offers(A1, A2),
+            machines=(machine("home-a100-again", A1, Phase.BOOTING, intended_at=NOW - 60),),
+            pods=(pod("small"), pod("large", 2)),
+            given_up={
+                f"default/{name} uid-{name}": dict.fromkeys(sorts[of.name], why)
+                for name, of in (("small", A1), ("large", A2))
+            },
+            tried={
+                f"a100/{kind}/FIN-01": Tried(tries=2, last=at, counted=at, machines=machines)
+                for kind, machines in sorts.items()
+            },
+        )
+    )
+    assert len([order for order in bought(found) if "default/large" in order.pods]) == count

@@ -12,7 +12,7 @@ import pytest
 from controller.domain import names
 from controller.domain.machine import Phase
 from controller.domain.plan import Launch, Plan, Retire
-from controller.domain.policy import Headroom, Limits, NamespaceLimit
+from controller.domain.policy import Deadlines, Headroom, Limits, NamespaceLimit
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
 from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, node, offers, pod, policy, pool, world
@@ -225,3 +225,41 @@ def test_an_outdated_one_stays_where_nothing_is_sold_in_its_place() -> None:
     sold = tuple(msgspec.structs.replace(offer, available=False) for offer in offers(A1))
     decided = decide(there(SPARE, A1), pools=(pool(expire_after=3600.0),), offers=sold)
     assert decided.machines[SPARE].code is Reason.HEADROOM
+
+
+@pytest.mark.parametrize("grace", [0.0, 2.0, 600.0])
+def test_nothing_is_ordered_beside_a_drain_that_ends_in_seconds(grace: float) -> None:
+    leaving = machine(SPARE, A1, Phase.DRAINING, pods=(), drain_at=NOW - 8)
+    waiting = pod("p", 2, node_selector={names.LABEL_POOL: "b"})
+    rules = policy(
+        pool(), pool("b"), limits=Limits(gpus=2), headroom=(Headroom(pool="a100", gpus=1),),
+        deadlines=Deadlines(eviction_grace=grace),
+    )  # fmt: skip
+    found = plan(
+        world(
+            policy=rules,
+            machines=(leaving,),
+            nodes=(node(SPARE, 1),),
+            offers=offers(A1, A2),
+            pods=(waiting,),
+        )
+    )
+    assert bought(found) == []
+
+
+def test_what_may_go_now_is_given_up_before_what_may_go_later() -> None:
+    marks = {"gpu-autoscaler/idle-since": datetime.fromtimestamp(NOW - 60, UTC).isoformat()}
+    young, its_node = there(f"{SPARE}-young", A2)
+    late = young, msgspec.structs.replace(its_node, annotations=marks)
+    waiting = pod("p", node_selector={names.LABEL_POOL: "b"})
+    rules = {"pools": (pool(), pool("b")), "limits": Limits(machines=2), "pods": (waiting,)}
+    decided = decide(late, there(SPARE, A1), keep=3, **rules)
+    assert retired(decided) == [SPARE]
+    assert decided.machines[f"{SPARE}-young"].code is Reason.HEADROOM
+
+
+def test_outdated_ones_stay_where_the_last_that_went_was_not_replaced() -> None:
+    pairs = [there(f"{SPARE}-{number}", A1) for number in range(2)]
+    settings = {"pools": (pool(expire_after=3600.0),), "limits": Limits(gpus=2), "offers": offers(A1)}
+    assert retired(decide(*pairs, keep=3, **settings)) == []
+    assert len(retired(decide(*pairs, keep=2, **settings))) == 1
