@@ -45,6 +45,7 @@ class _Unit(msgspec.Struct):
         None  # of which it would have machines; None: of none, whoever's turn it is
     )
     free: bool = False  # what it would have came to nothing for nobody
+    kinds: frozenset[str] = frozenset()  # pool and type of its machines that came to nothing
     tries: int = 0
     last: float = 0.0
     own_last: float = (
@@ -104,12 +105,14 @@ def another_try(
         else:
             _tell(unit, told, "nothing more is bought now")
     taken |= _pools_that_are_tried(snapshot, doubts, held)
+    on_the_way = (m for m in snapshot.machines if m.phase.on_the_way and m.sort in snapshot.tried)
+    coming = {f"{machine.pool}/{machine.instance_type}" for machine in on_the_way}
     for unit in sorted(due, key=lambda u: (u.own_last, _cheapest(u))):
         keys = {one.ask.pod.key for one in unit.held}
         if unit.pools is None or not keys.isdisjoint(passed):
             turns.without |= keys
             continue
-        if unit.pools & taken:
+        if unit.pools & taken or unit.kinds & coming:
             _tell(unit, told, "one at a time is tried, and one is on its way")
             turns.waiting |= keys
             continue
@@ -147,6 +150,7 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, s
     names = {name for one in unit.held for name in one.names if name in tried}
     dates = [tried[name][1].dates.get(name, tried[name][1].last) for name in names]
     unit.own_last = max(dates, default=0.0)
+    unit.kinds = frozenset(tried[name][0].removesuffix(ONCE_READY).rpartition("/")[0] for name in names)
     unit.broke = any(tried[name][0].endswith(ONCE_READY) for name in names)
     if names:
         unit.tries = max(IN_VAIN, *(len(one.names & names) for one in unit.held))

@@ -56,9 +56,7 @@ _DELETED_WITHIN = 300.0  # of the end of its drain: the last look, the call, and
 class KeptFree:
     launches: list[Launch] = field(default_factory=list)
     machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
-    only_ones: set[str] = field(
-        default_factory=set
-    )  # of them: others would not, or did not, come in their place
+    only_ones: set[str] = field(default_factory=set)  # nothing could be bought in their place
     told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
     wakes: list[float] = field(default_factory=list)
 
@@ -105,9 +103,7 @@ def keep_free(
     there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
     for entry, pool in pools:
         _keep(found, entry, there[pool.name])
-        sold = any(c.hindrance is None for c in made.options if c.pool is pool and c.gpus)
-        if not sold or sum(one.free for one in there[pool.name]) < entry.gpus:
-            found.only_ones |= {one.name for one in there[pool.name] if one.name in found.machines}
+        found.only_ones |= _only_ones(made, entry, pool, there[pool.name])
     if waiting := _waits_for_a_limit(made):
         # What it takes where something goes already might be the place that becomes free for these.
         soon = _served_without(made, ()) & waiting
@@ -121,6 +117,21 @@ def keep_free(
             return found
     for entry, pool in pools:
         _order(made, found, entry, pool, there[pool.name], barred)
+    return found
+
+
+def _only_ones(made: Draft, entry: Headroom, pool: Pool, there: Sequence[_Free]) -> set[str]:
+    """Idle machines in whose place nothing could be bought if they were gone."""
+    sold = [c for c in made.options if c.pool is pool and c.gpus and c.hindrance is None]
+    cost, most = sum((one.cost for one in there), Fraction(0)), entry.max_price_per_hour
+    machines = {m.name: m for m in made.snapshot.machines}
+    found = set[str]()
+    for one in there:
+        if one.name in machines and one.idle:
+            rest, tally = cost - one.cost, made.tally.without(machines[one.name])
+            affordable = (c for c in sold if most is None or rest + Fraction(c.price) <= Fraction(most))
+            if not any(tally.objection(c) is None for c in affordable):
+                found.add(one.name)
     return found
 
 

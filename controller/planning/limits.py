@@ -107,6 +107,19 @@ class Tally:
         if inside:
             self.charges.add(candidate, inside, sign)
 
+    def without(self, machine: Machine) -> Tally:
+        """As if this one, which nobody uses, were gone. What it has cost, and the least that it will, stays counted."""
+        other = self.copy()
+        other.of_pool[machine.pool] -= 1
+        if not is_own(machine):
+            other.machines -= 1
+            other.gpus -= machine.gpus
+            other.cores -= machine.vcpus
+            other.memory -= machine.memory_gib
+            other.price -= machine.price
+            other.gpus_of_pool[machine.pool] -= machine.gpus
+        return other
+
     def exchange(
         self, old: Candidate, new: Candidate, inside: Sequence[Ask], more: Sequence[Ask] = ()
     ) -> Explanation | None:

@@ -656,3 +656,21 @@ def test_a_sort_that_the_cloud_starts_too_late_takes_no_turn_from_another(why: R
         )
     )
     assert len([order for order in bought(found) if "default/large" in order.pods]) == count
+
+
+@pytest.mark.parametrize("why", [Reason.LAUNCH_DEADLINE, Reason.JOIN_DEADLINE])
+def test_of_pods_whose_machines_came_too_late_one_at_a_time_is_tried(why: Reason) -> None:
+    """The one that is tried now has its place, on the machine that is on its way for it."""
+    pods = tuple(pod(f"p{number}", created=NOW - 20 * HOUR) for number in range(4))
+    vain = {one.identity: {f"{one.name}-{number}": why for number in range(2)} for one in pods}
+    names_of = tuple(name for found in vain.values() for name in found)
+    at = NOW - 9 * HOUR
+    known: dict[str, Any] = {
+        "offers": offers(A1),
+        "pods": pods,
+        "given_up": vain,
+        "tried": {"a100/1A100.22V/FIN-01": Tried(tries=2, last=at, counted=at, machines=names_of)},
+    }
+    assert len(bought(plan(world(**known)))) == 1
+    again = machine("home-a100-again", A1, Phase.BOOTING, intended_at=NOW - 60, pods=("default/p0",))
+    assert bought(plan(world(**known, machines=(again,)))) == []

@@ -258,8 +258,10 @@ def test_what_may_go_now_is_given_up_before_what_may_go_later() -> None:
     assert decided.machines[f"{SPARE}-young"].code is Reason.HEADROOM
 
 
-def test_outdated_ones_stay_where_the_last_that_went_was_not_replaced() -> None:
+@pytest.mark.parametrize(
+    ("limits", "count"), [({"gpus": 2}, 1), ({"gpus": 1}, 0), ({"price_per_hour": Decimal(2)}, 0)]
+)
+def test_outdated_ones_stay_where_none_could_be_bought_in_their_place(limits: Any, count: int) -> None:
     pairs = [there(f"{SPARE}-{number}", A1) for number in range(2)]
-    settings = {"pools": (pool(expire_after=3600.0),), "limits": Limits(gpus=2), "offers": offers(A1)}
-    assert retired(decide(*pairs, keep=3, **settings)) == []
-    assert len(retired(decide(*pairs, keep=2, **settings))) == 1
+    settings = {"pools": (pool(expire_after=3600.0),), "limits": Limits(**limits), "offers": offers(A1)}
+    assert len(retired(decide(*pairs, keep=3, **settings))) == count
