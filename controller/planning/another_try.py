@@ -41,9 +41,7 @@ class _Unit(msgspec.Struct):
     """What is tried together: a pod, or the pods of a gang."""
 
     held: list[Held] = []
-    pools: frozenset[str] | None = (
-        None  # of which it would have machines; None: of none, whoever's turn it is
-    )
+    pools: frozenset[str] | None = None  # that it would have machines of; None: none, whoever's turn it is
     free: bool = False  # what it would have came to nothing for nobody
     kinds: frozenset[str] = frozenset()  # pool and type of its machines that came to nothing
     tries: int = 0

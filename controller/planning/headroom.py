@@ -24,6 +24,7 @@ from controller.domain.reason import Reason
 from controller.domain.resources import Resources
 from controller.domain.windows import change_after, open_at
 from controller.planning import scale_down
+from controller.planning.ageing import outdated
 from controller.planning.choice import Candidate
 from controller.planning.disruption import counts_until
 from controller.planning.drafting import beside_minimum
@@ -56,7 +57,7 @@ _DELETED_WITHIN = 300.0  # of the end of its drain: the last look, the call, and
 class KeptFree:
     launches: list[Launch] = field(default_factory=list)
     machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
-    only_ones: set[str] = field(default_factory=set)  # nothing could be bought in their place
+    only_ones: set[str] = field(default_factory=set)  # outdated, and nothing could be bought in their place
     told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
     wakes: list[float] = field(default_factory=list)
 
@@ -103,14 +104,14 @@ def keep_free(
     there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
     for entry, pool in pools:
         _keep(found, entry, there[pool.name])
-        found.only_ones |= _only_ones(made, entry, pool, there[pool.name])
+        found.only_ones |= _only_ones(made, found.machines, entry, pool, there[pool.name])
     if waiting := _waits_for_a_limit(made):
         # What it takes where something goes already might be the place that becomes free for these.
         soon = _served_without(made, ()) & waiting
-        ripe, others = _would_go(made, at_once=False), _would_go(made, at_once=True)
-        given = _given_up(made, [name for name in ripe if name in found.machines], waiting - soon)
-        if not given and set(others) != set(ripe):
-            given = _given_up(made, [name for name in others if name in found.machines], waiting - soon)
+        ripe = _would_go(made, found.machines, at_once=False)
+        given = _given_up(made, ripe, waiting - soon)
+        if not given and set(others := _would_go(made, found.machines, at_once=True)) != set(ripe):
+            given = _given_up(made, others, waiting - soon)
         for name in given:
             del found.machines[name]
         if soon or given:
@@ -120,15 +121,19 @@ def keep_free(
     return found
 
 
-def _only_ones(made: Draft, entry: Headroom, pool: Pool, there: Sequence[_Free]) -> set[str]:
-    """Idle machines in whose place nothing could be bought if they were gone."""
+def _only_ones(
+    made: Draft, kept: Collection[str], entry: Headroom, pool: Pool, there: Sequence[_Free]
+) -> set[str]:
+    """Of those that are kept, outdated ones in whose place nothing could be bought if they were gone."""
+    old = {m.name: m for m in made.snapshot.machines if m.name in kept and outdated(made.snapshot, m)}
+    if not old:
+        return set()
     sold = [c for c in made.options if c.pool is pool and c.gpus and c.hindrance is None]
     cost, most = sum((one.cost for one in there), Fraction(0)), entry.max_price_per_hour
-    machines = {m.name: m for m in made.snapshot.machines}
     found = set[str]()
     for one in there:
-        if one.name in machines and one.idle:
-            rest, tally = cost - one.cost, made.tally.without(machines[one.name])
+        if one.name in old:
+            rest, tally = cost - one.cost, made.tally.without(old[one.name])
             affordable = (c for c in sold if most is None or rest + Fraction(c.price) <= Fraction(most))
             if not any(tally.objection(c) is None for c in affordable):
                 found.add(one.name)
@@ -163,9 +168,11 @@ def _given_up(made: Draft, going: Sequence[str], waiting: set[str]) -> Sequence[
     return going
 
 
-def _would_go(made: Draft, *, at_once: bool) -> list[str]:
-    """Machines that would be removed now, or one after the other soon, if nothing were kept free; `at_once`: also those that
-    are idle for too short a time."""
+def _would_go(made: Draft, kept: Collection[str], *, at_once: bool) -> list[str]:
+    """Of those that are kept, what would be removed now, or one after the other soon, if nothing were; `at_once`: also those
+    that are idle for too short a time."""
+    if not kept:
+        return []
     policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={})
     if at_once:
         billing = replace(policy.billing, refund_unused=True)
@@ -179,7 +186,7 @@ def _would_go(made: Draft, *, at_once: bool) -> list[str]:
         placed=made.placed,
         early=made.found.early,
     )
-    return [action.machine for action in actions if isinstance(action, Retire)]
+    return [action.machine for action in actions if isinstance(action, Retire) and action.machine in kept]
 
 
 def _served_without(made: Draft, gone: Collection[str]) -> set[str]:

@@ -187,7 +187,7 @@ class Tally:
         """Whether no machine is allowed any more, of whatever kind."""
         limits = self.limits
         return not self._own and (
-            self.launches >= limits.launches_per_minute
+            self.rate_is_used_up
             or (limits.machines is not None and self.machines >= limits.machines)
             or (limits.cores is not None and self.cores >= limits.cores)
             or (limits.memory_gb is not None and self.memory >= limits.memory_gb)
@@ -269,7 +269,7 @@ class Tally:
                     f"month is less than the {in_words(needed)} that {kind.name} reserves: raise it, or wait for "
                     "the next month (UTC)",
                 )
-        if self.launches >= limits.launches_per_minute:
+        if self.rate_is_used_up:
             return Explanation(
                 Reason.LIMIT_RATE,
                 f"limits.launches_per_minute is {limits.launches_per_minute}; the rest follows within a minute",

@@ -30,9 +30,7 @@ _AT_LEAST, _ONE_BY_ONE, _PODS_OF_THEM = 4, 100, 8000
 # Gangs that nothing helps take as many in each round in which one of them is left out.
 _OTHER_LOCATIONS, _AT_MOST, _PODS_OF_ALL = 8, 64, 4000
 _PASSED_ON = 8  # pods: so often a turn is passed on where nothing is ordered in it, by a draft of everything
-_TURNS_ANEW = (
-    4  # times that all of that begins anew, because a gang that is left out may have been in the way
-)
+_TURNS_ANEW = 4  # times that this begins anew: a gang that is left out may have been in the way
 
 
 class Rounds:
@@ -46,9 +44,8 @@ class Rounds:
         self._short: set[Reason] = set()
         # What was in the way in the first location of a gang.
         self._nearest: dict[str, Explanation] = {}
-        self._parked: set[str] = (
-            set()
-        )  # gangs whose turn it is not, left out as long as it may be that of others
+        # Gangs whose turn it is not, left out as long as it may be that of others.
+        self._parked: set[str] = set()
         self._turns = _TURNS_ANEW
         pods = max(1, len(found.pods))
         self._moves = max(_OTHER_LOCATIONS, min(_AT_MOST, _PODS_OF_ALL // pods))

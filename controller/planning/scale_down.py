@@ -280,9 +280,8 @@ def _take_in_order(
     for machine, since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
         counted = staying if machine.name in lasting else with_lost
         if machine.name not in found.replaced and _has_cooled_down(snapshot, since):
-            idle = _why(
-                snapshot, machine, since, None
-            )  # the budget of another reason keeps none that is idle for long
+            # The budget of another reason keeps none that is idle for long.
+            idle = _why(snapshot, machine, since, None)
             spare = _below_minimum(snapshot, machine, idle, counted, not_ready) is None
             if spare and allowance.refuses(why.code, machine.name):
                 why = idle
