@@ -143,6 +143,10 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     job_wait: float = 10
     tombstone: float = 86400
 
+    def drained_by(self, since: float) -> float:
+        """The end of the grace of a drain that began then: it counts from when evictions begin."""
+        return since + self.drain_pause + self.eviction_grace
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str

@@ -124,8 +124,7 @@ class Removal:
         await self._writer.taint(machine.name, add=self._taints)
         await self._writer.annotate(machine.name, {names.NODE_DRAIN_SINCE: since})
         await self._sleep(policy.deadlines.drain_pause)
-        end = begin + policy.deadlines.drain_pause + policy.deadlines.eviction_grace
-        end = max(end, self._clock() + _LEAST_GRACE)
+        end = max(policy.deadlines.drained_by(begin), self._clock() + _LEAST_GRACE)
         refused: Refused | None = None
         while True:
             check()

@@ -81,7 +81,7 @@ def counts_until(snapshot: Snapshot, machine: Machine) -> float | None:
         return None
     since = machine.delete_at
     if machine.drain_at:
-        since = min(since, machine.drain_at + snapshot.policy.deadlines.eviction_grace)
+        since = min(since, snapshot.policy.deadlines.drained_by(machine.drain_at))
     return since + _DELETED_FOR
 
 

@@ -410,9 +410,9 @@ DELETED: dict[str, Any] = {"phase": Phase.DELETING, "reason": Reason.IDLE}
         ({"drain_at": NOW - 620, "delete_at": NOW - 599}, 0, NOW + 1),
         ({"drain_at": NOW - 620, "delete_at": NOW - 600}, 1, None),
         ({"delete_at": NOW - DAY}, 1, None),
-        # It does not end and is asked for again each minute.
-        ({"drain_at": NOW - 1199, "delete_at": NOW - 10}, 0, NOW + 1),
-        ({"drain_at": NOW - 1200, "delete_at": NOW - 10}, 1, None),
+        # It does not end and is asked for again each minute; its drain took 5 s and the grace at most.
+        ({"drain_at": NOW - 1204, "delete_at": NOW - 10}, 0, NOW + 1),
+        ({"drain_at": NOW - 1205, "delete_at": NOW - 10}, 1, None),
     ],
 )
 def test_a_machine_that_the_cloud_deletes_slowly_keeps_the_others_for_minutes_only(

@@ -80,7 +80,7 @@ class Falling:
             return
         failed = record.reason in FAILURES
         wanted = self._wanted_off_whatever_waits(policy, switch) if failed else self._wanted_off(switch.name)
-        if failed and self._by.clock() > record.drain_at + policy.deadlines.eviction_grace:
+        if failed and self._by.clock() > policy.deadlines.drained_by(record.drain_at):
             wanted()
             await self._by.change(
                 switch, drain_at=self._by.clock()

@@ -246,7 +246,7 @@ class Simulation:
             limits.join,
             limits.gpu,
             limits.gpu_lost,
-            limits.eviction_grace,
+            limits.drained_by(0.0),
         )
 
     @property
