@@ -37,13 +37,21 @@ class Held(msgspec.Struct, frozen=True):
     against: Mapping[str, tuple[Evidence, ...]] = {}
 
 
+class Would(msgspec.Struct, frozen=True):
+    """What a pod would have, were it its turn."""
+
+    sort: str
+    pools: frozenset[str]
+    failed: bool  # one like it came to nothing before
+
+
 class _Unit(msgspec.Struct):
     """What is tried together: a pod, or the pods of a gang."""
 
     held: list[Held] = []
     pools: frozenset[str] | None = None  # that it would have machines of; None: none, whoever's turn it is
+    sorts: frozenset[str] = frozenset()  # of these machines
     free: bool = False  # what it would have came to nothing for nobody
-    kinds: frozenset[str] = frozenset()  # pool and type of its machines that came to nothing
     tries: int = 0
     last: float = 0.0
     own_last: float = (
@@ -65,7 +73,7 @@ def another_try(
     doubts: Doubts,
     held: Sequence[Held],
     possible: Callable[[Ask], int],
-    would_try: Callable[[Ask], tuple[set[str], bool]],
+    would_try: Callable[[Ask], Would],
     passed: Collection[str],
     taken: set[str],
     told: dict[str, Explanation],
@@ -74,10 +82,9 @@ def another_try(
     """Who may have a machine ordered now, and who may have none anyhow; the rest is told what it waits for.
 
     `possible`: what offers, limits and other pods allow. A pod that could not have one anyhow stands in the way
-    of no other, and is told why it cannot. `would_try`: the pools of which it would have machines, and whether one like these
-    came to nothing; who would have something else waits after its own machines only. `passed`: pods of which it turned out
-    that nothing is ordered for them. `taken`: pools that this plan orders from for
-    nobody in particular; those of which one is tried are added.
+    of no other, and is told why it cannot. Who would have something that came to nothing for nobody waits after its own
+    machines only. `passed`: pods of which it turned out that nothing is ordered for them. `taken`: pools that this plan
+    orders from for nobody in particular; those of which one is tried are added.
     """
     tried = _by_machine(snapshot)
     units: dict[str, _Unit] = {}
@@ -90,8 +97,9 @@ def another_try(
     for unit in units.values():
         if all(possible(one.ask) for one in unit.held):
             would = [would_try(one.ask) for one in unit.held]
-            unit.pools = frozenset().union(*(pools for pools, _ in would))
-            unit.free = not any(failed for _, failed in would)
+            unit.pools = frozenset().union(*(one.pools for one in would))
+            unit.sorts = frozenset(one.sort for one in would)
+            unit.free = not any(one.failed for one in would)
         _date(unit, tried, doubts, snapshot)
         moment_of_it = until(unit.tries, unit.last, snapshot) if unit.tries else None
         if moment_of_it is not None:
@@ -103,14 +111,13 @@ def another_try(
         else:
             _tell(unit, told, "nothing more is bought now")
     taken |= _pools_that_are_tried(snapshot, doubts, held)
-    on_the_way = (m for m in snapshot.machines if m.phase.on_the_way and m.sort in snapshot.tried)
-    coming = {f"{machine.pool}/{machine.instance_type}" for machine in on_the_way}
+    coming = {m.sort for m in snapshot.machines if m.phase.on_the_way and m.sort in snapshot.tried}
     for unit in sorted(due, key=lambda u: (u.own_last, _cheapest(u))):
         keys = {one.ask.pod.key for one in unit.held}
         if unit.pools is None or not keys.isdisjoint(passed):
             turns.without |= keys
             continue
-        if unit.pools & taken or unit.kinds & coming:
+        if unit.pools & taken or unit.sorts & coming:
             _tell(unit, told, "one at a time is tried, and one is on its way")
             turns.waiting |= keys
             continue
@@ -148,7 +155,6 @@ def _date(unit: _Unit, tried: Mapping[str, tuple[str, Tried]], doubts: Doubts, s
     names = {name for one in unit.held for name in one.names if name in tried}
     dates = [tried[name][1].dates.get(name, tried[name][1].last) for name in names]
     unit.own_last = max(dates, default=0.0)
-    unit.kinds = frozenset(tried[name][0].removesuffix(ONCE_READY).rpartition("/")[0] for name in names)
     unit.broke = any(tried[name][0].endswith(ONCE_READY) for name in names)
     if names:
         unit.tries = max(IN_VAIN, *(len(one.names & names) for one in unit.held))

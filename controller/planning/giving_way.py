@@ -79,7 +79,7 @@ def _would_go(made: Draft, kept: Collection[str], *, at_once: bool) -> list[str]
     that are idle for too short a time."""
     if not kept:
         return []
-    policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={})
+    policy = replace(made.snapshot.policy, disruption_budget="100%", disruption_budgets={}, consolidate="off")
     if at_once:
         billing = replace(policy.billing, refund_unused=True)
         policy = replace(policy, cooldown=0.0, min_age=0.0, billing=billing)
@@ -88,7 +88,6 @@ def _would_go(made: Draft, kept: Collection[str], *, at_once: bool) -> list[str]
         made.placing.needed,
         made.found.pods,
         lambda: made.placing.sites.ready,
-        buying=True,
         placed=made.placed,
         early=made.found.early,
     )

@@ -8,7 +8,7 @@ for they would buy by that, one after the other, what the limit forbids.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -25,9 +25,11 @@ from controller.planning.ageing import outdated
 from controller.planning.choice import Candidate
 from controller.planning.drafts import Draft
 from controller.planning.giving_way import gives_way
+from controller.planning.limits import Tally
 from controller.planning.minimum import nothing_sold, right_sized, to_order
 from controller.planning.namespaces import share_of
 from controller.planning.predict import gpu_resources
+from controller.planning.protection import paused
 from controller.planning.room import Room
 from controller.planning.shop import in_order_of
 from controller.planning.sites import Sites
@@ -38,7 +40,8 @@ from controller.planning.workshop import bits
 class KeptFree:
     launches: list[Launch] = field(default_factory=list)
     machines: dict[str, Explanation] = field(default_factory=dict)  # those that must not go now
-    only_ones: set[str] = field(default_factory=set)  # outdated, and nothing could be bought in their place
+    replaced: set[str] = field(default_factory=set)  # of these, outdated ones that may go for another to come
+    lacks: set[Reason] = field(default_factory=set)  # what is in the way of that
     told: dict[str, Explanation] = field(default_factory=dict)  # by pool: why there is less
     wakes: list[float] = field(default_factory=list)
 
@@ -85,32 +88,14 @@ def keep_free(
     there = {p.name: [*_there(made.placing.sites, p), *_ordered(launches, p, asked)] for _, p in pools}
     for entry, pool in pools:
         _keep(found, entry, there[pool.name])
-        found.only_ones |= _only_ones(made, found.machines, entry, pool, there[pool.name])
+        _let_be_replaced(made, found, entry, pool, there[pool.name], barred)
     if (given := gives_way(made, found.machines)) is not None:
         for name in given:
             del found.machines[name]
+            found.replaced.discard(name)
         return found
     for entry, pool in pools:
         _order(made, found, entry, pool, there[pool.name], barred)
-    return found
-
-
-def _only_ones(
-    made: Draft, kept: Collection[str], entry: Headroom, pool: Pool, there: Sequence[_Free]
-) -> set[str]:
-    """Of those that are kept, outdated ones in whose place nothing could be bought if they were gone."""
-    old = {m.name: m for m in made.snapshot.machines if m.name in kept and outdated(made.snapshot, m)}
-    if not old:
-        return set()
-    sold = [c for c in made.options if c.pool is pool and c.gpus and c.hindrance is None]
-    cost, most = sum((one.cost for one in there), Fraction(0)), entry.max_price_per_hour
-    found = set[str]()
-    for one in there:
-        if one.name in old:
-            rest, tally = cost - one.cost, made.tally.without(old[one.name])
-            affordable = (c for c in sold if most is None or rest + Fraction(c.price) <= Fraction(most))
-            if not any(tally.objection(c) is None for c in affordable):
-                found.add(one.name)
     return found
 
 
@@ -189,6 +174,38 @@ def _keep(found: KeptFree, entry: Headroom, there: Sequence[_Free]) -> None:
             )
 
 
+def _let_be_replaced(
+    made: Draft,
+    found: KeptFree,
+    entry: Headroom,
+    pool: Pool,
+    there: Sequence[_Free],
+    barred: Mapping[int, str],
+) -> None:
+    """Outdated ones go where another would be bought if they were gone, and the others are told why not."""
+    kept = {m.name: m for m in made.snapshot.machines if m.name in found.machines}
+    free, cost = sum(one.free for one in there), sum((one.cost for one in there), Fraction(0))
+    for one in there:
+        if one.name not in kept or (old := outdated(made.snapshot, kept[one.name])) is None:
+            continue
+        tally, lacking = made.tally.without(kept[one.name]), entry.gpus - (free - one.free)
+        if paused(made.snapshot, None, "scale-up", pool.name):
+            another: Candidate | Explanation = Explanation(Reason.PAUSED, "scale-up is paused")
+        else:
+            choice = _on_offer(made, found, pool, lacking, tally, barred)
+            another = _next(made, choice, pool, lacking, tally, cost - one.cost, entry.max_price_per_hour)
+            if isinstance(another, Candidate) and another.gpus < _least(pool, lacking, tally):
+                words = f"its max of {pool.max} machines, each with {another.gpus} GPU(s) as sold now, would be too few"
+                another = Explanation(Reason.LIMIT_MACHINES, words)
+        if isinstance(another, Candidate):
+            found.replaced.add(one.name)
+        else:
+            kept_for = found.machines[one.name].message
+            words = f"{kept_for}; {old.message}, and nothing is bought in its place: {another.message}"
+            found.machines[one.name] = Explanation(Reason.HEADROOM, words)
+            found.lacks.add(another.code)
+
+
 def _order(
     made: Draft,
     found: KeptFree,
@@ -197,66 +214,88 @@ def _order(
     there: Sequence[_Free],
     barred: Mapping[int, str],
 ) -> None:
-    snapshot, tally = made.snapshot, made.tally
-    lacking = entry.gpus - sum(one.free for one in there)
+    tally, lacking = made.tally, entry.gpus - sum(one.free for one in there)
     if lacking <= 0:
         return
-    machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
     words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
-    every = [c for c in made.options if c.pool is pool and c.gpus]
-    slots = max(1, pool.max - tally.of_pool[pool.name])
-    mine, too_large = right_sized(snapshot, every, -(-lacking // slots))
-    doubts = made.doubts.of_pool(pool.name)
-    mine, hopeless, singly = to_order(snapshot, doubts, machines, mine, found.wakes, words)
-    if singly and any(one.name == "" for one in there):
+    choice = _on_offer(made, found, pool, lacking, tally, barred)
+    if choice.singly and any(one.name == "" for one in there):
         return  # this plan orders one of it already
-    if hopeless is not None:
-        found.told[pool.name] = hopeless
-        return
-    if not mine:
-        sold = too_large or nothing_sold(snapshot, every)
-        found.told[pool.name] = Explanation(sold.code, f"{words}, and less is free: {sold.message}")
-        return
-    takes = sorted({barred[id(c)] for c in mine if id(c) in barred})
-    mine = [c for c in mine if id(c) not in barred]
-    if takes and not mine:
-        found.told[pool.name] = Explanation(
-            Reason.LIMIT_NAMESPACE,
-            f"{words}, and less is free: pod {takes[0]}, for which its namespace may buy nothing, would take it",
-        )
-
-    def choose(some: Sequence[Candidate]) -> Candidate:
-        return in_order_of(snapshot, some)[0]
-
     cost = sum((one.cost for one in there), Fraction(0))
-    most = entry.max_price_per_hour
-    while lacking > 0 and mine:
-        slots = max(1, pool.max - tally.of_pool[pool.name])
-        least = -(-lacking // slots)
-        large = [c for c in mine if c.gpus >= least] or mine
-        allowed = [c for c in large if tally.objection(c) is None] or [
-            c for c in mine if tally.objection(c) is None
-        ]
-        affordable = [c for c in allowed if most is None or cost + Fraction(c.price) <= Fraction(most)]
-        if not affordable:
-            if not allowed:
-                why = tally.objection(choose(mine))
-            else:
-                why = Explanation(
-                    Reason.LIMIT_PRICE,
-                    f"max_price_per_hour of the headroom is {in_words(most or Decimal(0))}, and more free room costs more",
-                )
-            if why is not None:
-                found.told[pool.name] = Explanation(why.code, f"{words}, and less is free: {why.message}")
+    while lacking > 0:
+        chosen = _next(made, choice, pool, lacking, tally, cost, entry.max_price_per_hour)
+        if isinstance(chosen, Explanation):
+            found.told[pool.name] = Explanation(chosen.code, f"{words}, and less is free: {chosen.message}")
             return
-        # Where none is large enough, the nearest: a small one would take the place of more.
-        least = min(least, max(c.gpus for c in affordable))
-        chosen = choose([c for c in affordable if c.gpus >= least])
         tally.add(chosen)
         cost += Fraction(chosen.price)
         lacking -= chosen.gpus
         found.launches.append(
             Launch(pool=pool.name, offer=chosen.offer, pods=(), reason=f"{words}: they are to be free")
         )
-        if singly:
+        if choice.singly:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What may be ordered of a pool that no pod asks for."""
+
+    mine: list[Candidate]
+    why: Explanation  # where there is nothing
+    singly: bool
+
+
+def _on_offer(
+    made: Draft, found: KeptFree, pool: Pool, lacking: int, tally: Tally, barred: Mapping[int, str]
+) -> _Choice:
+    snapshot = made.snapshot
+    machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
+    every = [c for c in made.options if c.pool is pool and c.gpus]
+    mine, too_large = right_sized(snapshot, every, _least(pool, lacking, tally))
+    why = too_large or nothing_sold(snapshot, every)
+    doubts = made.doubts.of_pool(pool.name)
+    what = f"pool {pool.name} is asked for one more"
+    mine, hopeless, singly = to_order(snapshot, doubts, machines, mine, found.wakes, what)
+    takes = sorted({barred[id(c)] for c in mine if id(c) in barred})
+    mine = [c for c in mine if id(c) not in barred]
+    if takes and not mine:
+        words = f"pod {takes[0]}, for which its namespace may buy nothing, would take it"
+        why = Explanation(Reason.LIMIT_NAMESPACE, words)
+    return _Choice(mine, hopeless or why, singly)
+
+
+def _next(
+    made: Draft,
+    choice: _Choice,
+    pool: Pool,
+    lacking: int,
+    tally: Tally,
+    cost: Fraction,
+    most: Decimal | None,
+) -> Candidate | Explanation:
+    """`cost`: of what is free already, which is to be `most` at most."""
+
+    def best(some: Sequence[Candidate]) -> Candidate:
+        return in_order_of(made.snapshot, some)[0]
+
+    if not choice.mine:
+        return choice.why
+    least = _least(pool, lacking, tally)
+    large = [c for c in choice.mine if c.gpus >= least] or choice.mine
+    allowed = [c for c in large if tally.objection(c) is None]
+    allowed = allowed or [c for c in choice.mine if tally.objection(c) is None]
+    if not allowed and (why := tally.objection(best(choice.mine))) is not None:
+        return why
+    affordable = [c for c in allowed if most is None or cost + Fraction(c.price) <= Fraction(most)]
+    if not affordable:
+        words = f"max_price_per_hour of the headroom is {in_words(most or Decimal(0))}, and more free room costs more"
+        return Explanation(Reason.LIMIT_PRICE, words)
+    # Where none is large enough, the nearest: a small one would take the place of more.
+    least = min(least, max(c.gpus for c in affordable))
+    return best([c for c in affordable if c.gpus >= least])
+
+
+def _least(pool: Pool, lacking: int, tally: Tally) -> int:
+    """GPUs that the next machine has to have for the others that the pool may have to be enough."""
+    return -(-lacking // max(1, pool.max - tally.of_pool[pool.name]))

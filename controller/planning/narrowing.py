@@ -14,7 +14,7 @@ from functools import cached_property
 
 from controller.domain.machine import ONCE_READY
 from controller.domain.plan import Snapshot
-from controller.planning.another_try import Turns
+from controller.planning.another_try import Turns, Would
 from controller.planning.board import Board
 from controller.planning.census import POSSIBLE
 from controller.planning.choice import Candidate
@@ -103,16 +103,16 @@ class Narrowing:
             offers &= self._board.allowed(profile, POSSIBLE)[2]
         return self._board.offers_specially(profile, offers) if offers and profile.special else offers
 
-    def would_try(self, ask: Ask) -> tuple[set[str], bool]:
-        """Of which pools it would have a machine, were it its turn, and whether one like it came to nothing before."""
+    def would_try(self, ask: Ask) -> Would:
         offers = self.allowed(ask)
         if ask.gang is None or ask.gang.key not in self._whole:
             offers &= self._best_to_try(offers)
-        pools = {sort_of(self._shop.offers[self._shop.best(offers)])[0]}
+        sort = sort_of(self._shop.offers[self._shop.best(offers)])
+        pools = {sort[0]}
         if ask.gang is not None and offers & self._doubtful:
             # Where its best pool has no room for all, the rest comes from others.
             pools |= self._pools(self.allowed(ask) & self._doubtful)
-        return pools, bool(offers & (self._doubtful | self._failed))
+        return Would("/".join(sort), frozenset(pools), bool(offers & (self._doubtful | self._failed)))
 
     def _pools(self, offers: int) -> set[str]:
         return {sort_of(self._shop.offers[n])[0] for n in bits(offers)}

@@ -146,8 +146,8 @@ def _finished(made: Draft) -> Plan:
         made.found.pods,
         lambda: placing.sites.ready,
         free.machines,
-        only_ones=free.only_ones,
-        buying=any(isinstance(action, Launch) for action in actions),
+        replaced=free.replaced,
+        buying={action.pool for action in actions if isinstance(action, Launch)},
         placed=made.placed,
         early=made.found.early,
     )
@@ -167,7 +167,8 @@ def _finished(made: Draft) -> Plan:
         *free.wakes,
         *_refusals_end(snapshot),
     ]
-    codes = {why.code for why in (*told.values(), *minimum.told.values(), *free.told.values())} | made.short
+    codes = {why.code for why in (*told.values(), *minimum.told.values(), *free.told.values())}
+    codes |= made.short | free.lacks
     if Reason.LIMIT_RATE in codes or (made.packing.unplaced and tally.rate_is_used_up):
         wakes.append(tally.rate_eases_at)
     if Reason.LIMIT_BUDGET in codes:

@@ -58,8 +58,7 @@ class _Found:
     )  # idle since, and why it goes
     busy: list[tuple[Machine, Node]] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
-    only_ones: Collection[str] = ()
-    replaced: set[str] = field(default_factory=set)  # outdated ones that are kept free, one after the other
+    replaced: Collection[str] = ()  # of those that are kept free, outdated ones, one after the other
 
     def steer(self, asked: Sequence[MarkIdle]) -> None:
         """In place of the marks that were to be written anyway."""
@@ -77,8 +76,8 @@ def decide(
     rooms: Callable[[], Sequence[Room]] = tuple,
     kept: Mapping[str, Explanation] | None = None,
     *,
-    only_ones: Collection[str] = (),
-    buying: bool = False,
+    replaced: Collection[str] = (),
+    buying: Collection[str] = (),
     bound: Mapping[str, Sequence[Pod]] | None = None,
     placed: Collection[str] = (),
     early: Sequence[Pod] = (),
@@ -86,7 +85,7 @@ def decide(
     """Idle marks and removals. `needed` names the machines that waiting pods fit, and one such pod.
 
     `rooms` are the Ready nodes with what is left on them; `kept` are machines that hold what is to be free, and
-    `only_ones` those of them in whose place no others would come.
+    those of them that are `replaced` go one after the other; `buying`: pools that this plan orders from.
     Whoever knows that no pod waits may tell which are `bound` to our machines. Pods that are `placed` are on a node in
     this picture and not bound yet, so what is promised to them stays. Those that are `early` wait for time only.
     """
@@ -95,7 +94,7 @@ def decide(
     if bound is None:
         bound, expected = by_node(snapshot.pods), _expected(snapshot, demand, placed)
     shut = closed(snapshot)
-    found = _Found(only_ones=only_ones)
+    found = _Found(replaced=replaced)
     stays: dict[str, Explanation] = dict(kept or {})
     for machine in snapshot.machines:
         keys = (machine.name, *machine.pods) if expected else ()
@@ -129,7 +128,7 @@ def decide(
         if m.phase is Phase.READY and not lost.is_for_good(snapshot, m, nodes.get(m.name))
     }
     if elsewhere is not None:
-        _take_in_order(snapshot, found, allowance, elsewhere, alive, lasting)
+        _take_in_order(snapshot, found, allowance, elsewhere, alive, lasting, buying)
     calm = not (found.ripe or buying or expected or shut) and consolidation.is_calm(snapshot, demand)
     if calm:
         busy = sorted(found.busy, key=lambda b: _first(snapshot, b[0], b[0].ready_at))
@@ -189,10 +188,8 @@ def _judge(
         words = f"idle; pool {machine.pool} is no longer in the settings, and it is kept (scale_down.removed_pools)"
         told[machine.name] = Explanation(Reason.POOL_REMOVED, words)
         return
-    replaceable = machine.name not in found.only_ones and not paused(snapshot, None, "scale-up", machine.pool)
-    if stays is not None and old is not None and replaceable:
-        found.replaced.add(machine.name)  # another one is kept free in its place
-        stays = None
+    if machine.name in found.replaced:
+        stays = None  # another one is kept free in its place
     if (blocked := blockers(snapshot, node, pods)) is not None or (blocked := stays) is not None:
         told[machine.name] = blocked
         if (end := expires_at(snapshot, machine)) is not None and end > snapshot.now:
@@ -271,12 +268,13 @@ def _take_in_order(
     elsewhere: Elsewhere,
     alive: Sequence[Machine],
     lasting: Collection[str],
+    buying: Collection[str],
 ) -> None:
     # A machine that is lost for good does not stand in for one of the minimum; it goes itself where there are more.
     staying = Counter(m.pool for m in alive if m.name in lasting)
     with_lost = Counter(m.pool for m in alive if m.phase is Phase.READY)
     told = found.told
-    not_ready = {m.pool for m in alive if m.phase is not Phase.READY}
+    not_ready = {*buying, *(m.pool for m in alive if m.phase is not Phase.READY)}
     for machine, since, why in sorted(found.ripe, key=lambda r: _first(snapshot, r[0], r[1])):
         counted = staying if machine.name in lasting else with_lost
         if machine.name not in found.replaced and _has_cooled_down(snapshot, since):

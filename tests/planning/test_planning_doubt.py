@@ -674,3 +674,30 @@ def test_of_pods_whose_machines_came_too_late_one_at_a_time_is_tried(why: Reason
     assert len(bought(plan(world(**known)))) == 1
     again = machine("home-a100-again", A1, Phase.BOOTING, intended_at=NOW - 60, pods=("default/p0",))
     assert bought(plan(world(**known, machines=(again,)))) == []
+
+
+@pytest.mark.parametrize(
+    ("pools", "at", "asks"),
+    [
+        ((pool("a", locations=("FIN-01", "FIN-02")), pool("b", locations=("FIN-03",))), "FIN-01", {}),
+        ((pool("a"),), "FIN-03", {"node_selector": {names.LABEL_ZONE: "FIN-03"}}),
+    ],
+    ids=["has another pool", "has one location"],
+)
+def test_who_had_machines_too_late_waits_for_none_of_another_sort(pools: Any, at: str, asks: Any) -> None:
+    """One of others is on its way, and too late, at any time of the day."""
+    waiting, late = pod("waiting", created=NOW - 20 * HOUR, **asks), Reason.LAUNCH_DEADLINE
+    of_others = {"pool": "a", "location": "FIN-02", "intended_at": NOW - 300, "pods": ("default/other",)}
+    own = Tried(tries=2, last=NOW - 9 * HOUR, counted=NOW - 9 * HOUR, machines=("v1", "v2"))
+    others = Tried(tries=1, last=NOW - 2 * HOUR, counted=NOW - 2 * HOUR, machines=("w",))
+    decided = plan(
+        world(
+            policy=policy(*pools),
+            offers=offers(A1, locations=EVERYWHERE),
+            pods=(waiting, pod("other", node_selector={names.LABEL_ZONE: "FIN-02"})),
+            machines=(machine("home-a-coming", A1, Phase.ORDERED, **of_others),),
+            given_up={waiting.identity: {"v1": late, "v2": late}, "default/gone uid": {"w": late}},
+            tried={f"a/1A100.22V/{at}": own, "a/1A100.22V/FIN-02": others},
+        )
+    )
+    assert [order.pods for order in bought(decided)] == [("default/waiting",)]

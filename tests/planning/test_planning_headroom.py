@@ -265,3 +265,49 @@ def test_outdated_ones_stay_where_none_could_be_bought_in_their_place(limits: An
     pairs = [there(f"{SPARE}-{number}", A1) for number in range(2)]
     settings = {"pools": (pool(expire_after=3600.0),), "limits": Limits(**limits), "offers": offers(A1)}
     assert len(retired(decide(*pairs, keep=3, **settings))) == count
+
+
+AGED = {"pools": (pool(expire_after=3600.0),), "offers": offers(A1)}
+
+
+def test_an_outdated_one_waits_for_the_others_that_this_plan_orders() -> None:
+    decided = decide(there(SPARE, A1), keep=2, **AGED)
+    assert (bought(decided), retired(decided)) == ([A1.name], [])
+    assert "until the others of pool a100 are Ready" in decided.machines[SPARE].message
+
+
+@pytest.mark.parametrize(
+    ("most", "sold", "why"),
+    [
+        (16, (*offers(A1, available=False), *offers(A8)), "set planning.max_overshoot"),
+        (1, offers(A1), "1 GPU(s) as sold now, would be too few"),
+        (0, offers(A8), "raise its max"),
+        (16, (), "the catalogue offers nothing"),
+    ],
+    ids=["only larger ones", "only smaller ones", "over its limit", "nothing"],
+)
+def test_an_outdated_one_stays_where_as_much_could_not_be_bought(most: int, sold: Any, why: str) -> None:
+    of = A8 if most <= 1 else A1
+    decided = decide(
+        there(SPARE, of), keep=of.gpus, pools=(pool(max=most, expire_after=3600.0),), offers=sold
+    )
+    assert (bought(decided), retired(decided)) == ([], [])
+    told = decided.machines[SPARE]
+    assert told.code is Reason.HEADROOM
+    assert "older than expire_after" in told.message
+    assert "nothing is bought in its place" in told.message
+    assert why in told.message, told.message
+
+
+def test_when_the_rate_allows_another_one_again_the_outdated_one_is_looked_at() -> None:
+    decided = decide(there(SPARE, A1), limits=Limits(launches_per_minute=1), launches=(NOW - 20,), **AGED)
+    assert retired(decided) == []
+    assert decided.wake_at == NOW + 40
+
+
+def test_an_outdated_one_stays_while_scale_up_is_paused() -> None:
+    decided = decide(
+        there(SPARE, A1), pools=(pool(expire_after=3600.0, pause="scale-up"),), offers=offers(A1)
+    )
+    assert retired(decided) == []
+    assert "scale-up is paused" in decided.machines[SPARE].message
