@@ -28,7 +28,7 @@ def outdated(snapshot: Snapshot, machine: Machine) -> Explanation | None:
         return Explanation(Reason.DRIFTED, drift)
     if (end := expires_at(snapshot, machine)) is not None and snapshot.now >= end:
         return Explanation(
-            Reason.EXPIRED, f"older than expire_after of pool {pool.name} ({pool.expire_after:g} s)"
+            Reason.EXPIRED, f"older than expire_after of pool {pool.name} ({pool.expire_after:.15g} s)"
         )
     return None
 

@@ -183,26 +183,29 @@ def _let_be_replaced(
     barred: Mapping[int, str],
 ) -> None:
     """Outdated ones go where another would be bought if they were gone, and the others are told why not."""
-    kept = {m.name: m for m in made.snapshot.machines if m.name in found.machines}
+    machines = {m.name: m for m in made.snapshot.machines if m.name in found.machines}
     free, cost = sum(one.free for one in there), sum((one.cost for one in there), Fraction(0))
+    on_offer: dict[int, _Choice] = {}
     for one in there:
-        if one.name not in kept or (old := outdated(made.snapshot, kept[one.name])) is None:
+        if one.name not in machines or (old := outdated(made.snapshot, machines[one.name])) is None:
             continue
-        tally, lacking = made.tally.without(kept[one.name]), entry.gpus - (free - one.free)
+        tally = made.tally.without(machines[one.name])
+        least = _least(pool, entry.gpus - (free - one.free), tally)
+        if least not in on_offer:
+            on_offer[least] = _on_offer(made, found, pool, least, barred)
+        another = _next(made, on_offer[least], least, tally, cost - one.cost, entry.max_price_per_hour)
         if paused(made.snapshot, None, "scale-up", pool.name):
-            another: Candidate | Explanation = Explanation(Reason.PAUSED, "scale-up is paused")
-        else:
-            choice = _on_offer(made, found, pool, lacking, tally, barred)
-            another = _next(made, choice, pool, lacking, tally, cost - one.cost, entry.max_price_per_hour)
-            if isinstance(another, Candidate) and another.gpus < _least(pool, lacking, tally):
-                words = f"its max of {pool.max} machines, each with {another.gpus} GPU(s) as sold now, would be too few"
-                another = Explanation(Reason.LIMIT_MACHINES, words)
+            another = Explanation(Reason.PAUSED, "scale-up is paused")
+        elif isinstance(another, Candidate) and another.gpus < min(one.free, least):
+            words = f"those that could be bought have fewer GPUs ({another.gpus}), and limits allow too few of them"
+            another = Explanation(Reason.LIMIT_MACHINES, words)
         if isinstance(another, Candidate):
             found.replaced.add(one.name)
         else:
-            kept_for = found.machines[one.name].message
-            words = f"{kept_for}; {old.message}, and nothing is bought in its place: {another.message}"
-            found.machines[one.name] = Explanation(Reason.HEADROOM, words)
+            words = (
+                f"{found.machines[one.name].message}; {old.message}, and without it no other would be bought"
+            )
+            found.machines[one.name] = Explanation(Reason.HEADROOM, f"{words}: {another.message}")
             found.lacks.add(another.code)
 
 
@@ -218,12 +221,13 @@ def _order(
     if lacking <= 0:
         return
     words = f"headroom of pool {pool.name} is {entry.gpus} GPU(s)"
-    choice = _on_offer(made, found, pool, lacking, tally, barred)
+    choice = _on_offer(made, found, pool, _least(pool, lacking, tally), barred)
     if choice.singly and any(one.name == "" for one in there):
         return  # this plan orders one of it already
     cost = sum((one.cost for one in there), Fraction(0))
     while lacking > 0:
-        chosen = _next(made, choice, pool, lacking, tally, cost, entry.max_price_per_hour)
+        least = _least(pool, lacking, tally)
+        chosen = _next(made, choice, least, tally, cost, entry.max_price_per_hour)
         if isinstance(chosen, Explanation):
             found.told[pool.name] = Explanation(chosen.code, f"{words}, and less is free: {chosen.message}")
             return
@@ -242,46 +246,42 @@ class _Choice:
     """What may be ordered of a pool that no pod asks for."""
 
     mine: list[Candidate]
-    why: Explanation  # where there is nothing
+    why: Explanation | None  # where there is nothing
     singly: bool
 
 
-def _on_offer(
-    made: Draft, found: KeptFree, pool: Pool, lacking: int, tally: Tally, barred: Mapping[int, str]
-) -> _Choice:
+def _on_offer(made: Draft, found: KeptFree, pool: Pool, least: int, barred: Mapping[int, str]) -> _Choice:
     snapshot = made.snapshot
     machines = [m for m in snapshot.machines if m.pool == pool.name and m.phase is not Phase.TOMBSTONE]
     every = [c for c in made.options if c.pool is pool and c.gpus]
-    mine, too_large = right_sized(snapshot, every, _least(pool, lacking, tally))
-    why = too_large or nothing_sold(snapshot, every)
+    mine, too_large = right_sized(snapshot, every, least)
     doubts = made.doubts.of_pool(pool.name)
-    what = f"pool {pool.name} is asked for one more"
-    mine, hopeless, singly = to_order(snapshot, doubts, machines, mine, found.wakes, what)
+    mine, why, singly = to_order(snapshot, doubts, machines, mine, found.wakes)
     takes = sorted({barred[id(c)] for c in mine if id(c) in barred})
     mine = [c for c in mine if id(c) not in barred]
     if takes and not mine:
         words = f"pod {takes[0]}, for which its namespace may buy nothing, would take it"
         why = Explanation(Reason.LIMIT_NAMESPACE, words)
-    return _Choice(mine, hopeless or why, singly)
+    if why is None and not mine:
+        why = too_large or nothing_sold(snapshot, every)
+    return _Choice(mine, why, singly)
 
 
 def _next(
     made: Draft,
     choice: _Choice,
-    pool: Pool,
-    lacking: int,
+    least: int,
     tally: Tally,
     cost: Fraction,
     most: Decimal | None,
 ) -> Candidate | Explanation:
-    """`cost`: of what is free already, which is to be `most` at most."""
+    """One with `least` GPUs, or the nearest. `cost`: of what is free already, which is to be `most` at most."""
 
     def best(some: Sequence[Candidate]) -> Candidate:
         return in_order_of(made.snapshot, some)[0]
 
-    if not choice.mine:
+    if choice.why is not None:
         return choice.why
-    least = _least(pool, lacking, tally)
     large = [c for c in choice.mine if c.gpus >= least] or choice.mine
     allowed = [c for c in large if tally.objection(c) is None]
     allowed = allowed or [c for c in choice.mine if tally.objection(c) is None]
@@ -298,4 +298,4 @@ def _next(
 
 def _least(pool: Pool, lacking: int, tally: Tally) -> int:
     """GPUs that the next machine has to have for the others that the pool may have to be enough."""
-    return -(-lacking // max(1, pool.max - tally.of_pool[pool.name]))
+    return -(-lacking // max(1, tally.places(pool)))

@@ -13,7 +13,7 @@ from controller.domain.kube import Node
 from controller.domain.machine import Machine, Phase
 from controller.domain.money import at_least, in_words
 from controller.domain.plan import Explanation, Snapshot
-from controller.domain.policy import Policy
+from controller.domain.policy import OWN, Policy, Pool
 from controller.domain.reason import Reason
 from controller.domain.resources import GPU
 from controller.planning.budget import committed, reserved
@@ -106,6 +106,13 @@ class Tally:
             self.committed += sign * reserved(candidate.price, self._billing)
         if inside:
             self.charges.add(candidate, inside, sign)
+
+    def places(self, pool: Pool) -> int:
+        """How many more machines it may have, by their number alone."""
+        rest = pool.max - self.of_pool[pool.name]
+        if self.limits.machines is not None and pool.market != OWN:
+            rest = min(rest, self.limits.machines - self.machines)
+        return rest
 
     def without(self, machine: Machine) -> Tally:
         """As if this one, which nobody uses, were gone. What it has cost, and the least that it will, stays counted."""

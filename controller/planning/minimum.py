@@ -68,21 +68,18 @@ def top_up(
         every = [c for c in options if c.pool is pool]
         mine, too_large = right_sized(snapshot, every)
         what = f"pool {pool.name} keeps min: {pool.min}"
-        mine, hopeless, singly = to_order(
-            snapshot, doubts.of_pool(pool.name), machines, mine, found.wakes, what
-        )
+        mine, hopeless, singly = to_order(snapshot, doubts.of_pool(pool.name), machines, mine, found.wakes)
         if singly and new:
             continue  # this plan orders one of it already
         if hopeless is not None:
-            found.told[pool.name] = hopeless
+            found.told[pool.name] = Explanation(hopeless.code, f"{what}, and {hopeless.message}")
             continue
         wanted = 1 if singly else wanted
         for number in range(staying, staying + wanted):
             chosen, objection = packer.allowed(mine, tally)
             if chosen is None:
                 why = objection or too_large or nothing_sold(snapshot, every)
-                words = f"pool {pool.name} keeps min: {pool.min}, and less is there"
-                found.told[pool.name] = Explanation(why.code, f"{words}: {why.message}")
+                found.told[pool.name] = Explanation(why.code, f"{what}, and less is there: {why.message}")
                 break
             tally.add(chosen)
             room = packer.template(chosen).copy()
@@ -141,25 +138,24 @@ def to_order(
     machines: Sequence[Machine],
     options: list[Candidate],
     wakes: list[float],
-    what: str,
 ) -> tuple[list[Candidate], Explanation | None, bool]:
     """What of these may be ordered now that no pod asks for, or why nothing; and whether one at a time. `doubts` and `machines`
-    of their pool; `what` asks for it."""
+    of their pool."""
     stuck = sorted(m.name for m in machines if is_stuck(m))
     if len(stuck) >= IN_VAIN:
         return (
             [],
             Explanation(
                 Reason.LAUNCH_DEADLINE,
-                f"{what}, and {' and '.join(stuck)} did not start in time and are still "
-                "there; no other is ordered before one of them is gone",
+                f"{' and '.join(stuck)} did not start in time and are still there; no other is ordered before one of them "
+                "is gone",
             ),
             True,
         )
     if not doubts:
         return options, None, False
     worst = max(doubts, key=lambda one: one.known.last + pause_after(one.known.tries, snapshot))
-    known, words = worst.known, _words(what, worst)
+    known, words = worst.known, _words(worst)
     proven = [c for c in options if all(d.was_of_use(c.offer.type.name, c.offer.location) for d in doubts)]
     if proven:
         return proven, None, False
@@ -188,13 +184,13 @@ def to_order(
     return [], why, True
 
 
-def _words(what: str, doubt: Doubt) -> str:
+def _words(doubt: Doubt) -> str:
     tries = doubt.known.tries
     return (
-        f"{what}, and its machines became usable and broke soon, {tries} times in a row "
+        f"its machines became usable and broke soon, {tries} times in a row "
         "(look at the network, the kubelet, the GPU driver)"
         if doubt.broke
-        else f"{what}, and its machines did not become usable, {tries} times in a row "
+        else f"its machines did not become usable, {tries} times in a row "
         "(look at the join script and its token, the image, the device plug-in)"
     )
 

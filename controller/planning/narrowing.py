@@ -272,7 +272,10 @@ class Narrowing:
     def _best_to_try(self, offers: int) -> int:
         if not offers:
             return -1
-        offers = self._no_larger(offers & ~self._doubtful or offers)
+        offers = offers & ~self._doubtful or offers
+        smallest = self._no_larger(offers)
+        if smallest & ~self._failed:
+            offers = smallest  # larger ones have their turn, too, where all of these came to nothing
         known = {
             n: (bool(self._doubtful >> n & 1), self._doubts.failed_at(*sort_of(self._shop.offers[n])))
             for n in bits(offers)

@@ -280,7 +280,7 @@ def test_an_outdated_one_waits_for_the_others_that_this_plan_orders() -> None:
     ("most", "sold", "why"),
     [
         (16, (*offers(A1, available=False), *offers(A8)), "set planning.max_overshoot"),
-        (1, offers(A1), "1 GPU(s) as sold now, would be too few"),
+        (1, offers(A1), "have fewer GPUs (1)"),
         (0, offers(A8), "raise its max"),
         (16, (), "the catalogue offers nothing"),
     ],
@@ -295,8 +295,36 @@ def test_an_outdated_one_stays_where_as_much_could_not_be_bought(most: int, sold
     told = decided.machines[SPARE]
     assert told.code is Reason.HEADROOM
     assert "older than expire_after" in told.message
-    assert "nothing is bought in its place" in told.message
+    assert "without it no other would be bought" in told.message
     assert why in told.message, told.message
+
+
+@pytest.mark.parametrize(
+    ("keep", "more", "pairs"),
+    [
+        (3, {"pools": (pool(max=2, expire_after=3600.0),)}, 2),
+        (3, {"pools": (pool(min=2, max=2, expire_after=3600.0),)}, 2),
+        (8, {"offers": (*offers(A1), *offers(A8, available=False))}, 2),
+        (8, {"offers": offers(A1, A8), "limits": Limits(gpus=1)}, 1),
+    ],
+)
+def test_what_headroom_lacks_anyhow_keeps_no_outdated_one(keep: int, more: Any, pairs: int) -> None:
+    there_are = [there(f"{SPARE}-{number}", A1) for number in range(pairs)]
+    decided = decide(*there_are, keep=keep, **({**AGED, "pools": (pool(max=2, expire_after=3600.0),)} | more))
+    assert len(retired(decided)) == 1, decided.machines
+
+
+@pytest.mark.parametrize(
+    ("sold", "going"), [(offers(A1, A8), 1), ((*offers(A1), *offers(A8, available=False)), 0)]
+)
+def test_a_limit_on_machines_leaves_no_less_free_than_before(sold: Any, going: int) -> None:
+    """Eight small ones would be enough; only one is allowed."""
+    known = {"limits": Limits(machines=1), "pools": AGED["pools"], "offers": sold}
+    assert len(retired(decide(there(SPARE, A8), keep=8, **known))) == going
+
+
+def test_as_many_are_ordered_as_the_limit_on_machines_allows_of_the_right_size() -> None:
+    assert bought(decide(keep=8, limits=Limits(machines=1), offers=offers(A1, A8))) == [A8.name]
 
 
 def test_when_the_rate_allows_another_one_again_the_outdated_one_is_looked_at() -> None:
