@@ -272,10 +272,7 @@ class Narrowing:
     def _best_to_try(self, offers: int) -> int:
         if not offers:
             return -1
-        offers = offers & ~self._doubtful or offers
-        smallest = self._no_larger(offers)
-        if smallest & ~self._failed:
-            offers = smallest  # larger ones have their turn, too, where all of these came to nothing
+        offers = self._no_larger(offers & ~self._doubtful or offers)
         known = {
             n: (bool(self._doubtful >> n & 1), self._doubts.failed_at(*sort_of(self._shop.offers[n])))
             for n in bits(offers)

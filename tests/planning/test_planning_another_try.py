@@ -13,7 +13,7 @@ from controller.domain.plan import Explanation, Launch, Plan, Snapshot, Tried
 from controller.domain.policy import Limits
 from controller.domain.reason import Reason
 from controller.planning.planner import plan
-from tests.planning.worlds import A1, A2, A4, A8, NOW, machine, offers, pod, policy, pool, world
+from tests.planning.worlds import A1, A4, A8, NOW, machine, offers, pod, policy, pool, world
 
 A, B, C = "home-a100-aaaaaaaaaa", "home-a100-bbbbbbbbbb", "home-a100-cccccccccc"
 SORT = "a100/1A100.22V/FIN-01"
@@ -51,13 +51,12 @@ def told(found: Plan, name: str = "train") -> Explanation:
 @pytest.mark.parametrize("tries", [2, 3, 4, 6, 7, 40])
 def test_the_next_is_tried_after_a_pause_that_doubles_up_to_a_day(tries: int) -> None:
     pause = min(86400.0, 3600.0 * 2 ** (tries - 2))
-    sold = offers(A1)
-    before = plan(waiting(tried={SORT: tried(tries, pause - 1)}, offers=sold))
+    before = plan(waiting(tried={SORT: tried(tries, pause - 1)}))
     assert launches(before) == []
     assert told(before).code is Reason.JOIN_DEADLINE
     assert "nothing more is bought before 2027-01-15T08:00:01" in told(before).message
     assert before.wake_at == NOW + 1
-    after = plan(waiting(tried={SORT: tried(tries, pause)}, offers=sold))
+    after = plan(waiting(tried={SORT: tried(tries, pause)}))
     assert [action.pods for action in launches(after)] == [("default/train",)]
 
 
@@ -67,26 +66,6 @@ def test_tries_in_several_locations_count_together_and_the_last_of_them_begins_t
     assert launches(plan(waiting(tried=both | {ELSEWHERE: tried(1, HOUR, B)})))
     # What others tried in vain there counts as well: it is the same fault.
     assert launches(plan(waiting(tried=both | {SORT: tried(3, 3 * HOUR, A)}))) == []
-
-
-@pytest.mark.parametrize("why", [Reason.JOIN_DEADLINE, Reason.LAUNCH_DEADLINE])
-@pytest.mark.parametrize(
-    ("failed", "sold", "next_one"),
-    [
-        ({SORT: tried(2, HOUR)}, offers(A1, A2), A2),
-        ({SORT: tried(2, HOUR)}, offers(A1, A2, locations=("FIN-01", "FIN-03")), A1),  # not in vain there yet
-        ({SORT: tried(1, HOUR, A), ELSEWHERE: tried(1, HOUR, B)}, offers(A1, A2, locations=("FIN-01", "FIN-03")), A2),
-        ({SORT: tried(2, HOUR), "a100/2A100.44V/FIN-01": tried(1, 9 * HOUR, C)}, offers(A1, A2), A2),  # longest ago
-        ({SORT: tried(2, 9 * HOUR), "a100/2A100.44V/FIN-01": tried(1, 2 * HOUR, C)}, offers(A1, A2), A1),
-        ({SORT: tried(2, HOUR)}, offers(A1, A8), A1),  # larger than planning.max_overshoot allows
-    ],
-)  # fmt: skip
-def test_where_the_smallest_come_to_nothing_everywhere_a_larger_one_is_tried(
-    failed: Any, sold: Any, next_one: Any, why: Reason
-) -> None:
-    given_up = {pod().identity: dict.fromkeys((A, B), why), "default/gone uid": {C: why}}
-    found = plan(waiting(tried=failed, offers=sold, given_up=given_up))
-    assert [action.offer.type.name for action in launches(found)] == [next_one.name]
 
 
 def test_what_failed_for_others_elsewhere_is_no_reason_to_wait_longer() -> None:
@@ -100,7 +79,7 @@ def test_a_moment_to_come_is_a_clock_that_was_corrected() -> None:
 
 def test_of_many_pods_one_is_tried_for_with_the_fewest_gpus() -> None:
     large, small, other = pod("large", 4), pod("small"), pod("other", created=NOW - 1)
-    found = plan(waiting(large, other, small, tried={SORT: tried(2, HOUR)}, offers=offers(A1, A4)))
+    found = plan(waiting(large, other, small, tried={SORT: tried(2, HOUR)}))
     assert [(action.pods, action.offer.type.name) for action in launches(found)] == [
         (("default/small",), "1A100.22V")
     ]
